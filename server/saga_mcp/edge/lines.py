@@ -1,0 +1,104 @@
+"""JSON-RPC messages as lines of UTF-8, where neither side's mistake may cost more than the one message.
+
+Apart from the stdio transport because it is pure: bytes in, messages out. The rule inbound is to refuse what cannot be
+read, never to repair it, since an undo is built from the very values the client sent. The rule outbound is the
+opposite: the tool has acted, so its reply is repaired rather than lost.
+"""
+
+import json
+import math
+from dataclasses import dataclass
+from typing import cast
+
+import mcp_types as types
+
+_REFUSAL = (
+    "unreadable message: expected one JSON-RPC object per line, in UTF-8, no lone surrogates, under 200 levels deep"
+)
+_UNSENDABLE = "the call ended, but its reply cannot be written as JSON"
+
+
+@dataclass(frozen=True, slots=True)
+class Unreadable:
+    """A line that is no message, with an error reply for each request id that could be made out in it."""
+
+    replies: tuple[types.JSONRPCError, ...]
+
+
+def read_line(line: bytes) -> types.JSONRPCMessage | Unreadable:
+    """Return the message in `line`.
+
+    A line without a recognisable request id gets no reply: MCP knows no reply without an id, and strict clients treat
+    one as a broken connection.
+    """
+    try:
+        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return Unreadable(replies=tuple(_refusal(request_id) for request_id in _request_ids(line)))
+
+
+def write_line(message: types.JSONRPCMessage) -> bytes:
+    r"""Return `message` as one line of valid JSON and UTF-8, `\n` included.
+
+    Lone surrogates become U+FFFD, and NaN and the infinities become null. A reply nested deeper than JSON readers
+    accept (255 levels) turns into an error reply with the same id.
+
+    Raises:
+        ValueError: a notification or a request of ours that cannot be written.
+    """
+    try:
+        text = message.model_dump_json(by_alias=True, exclude_unset=True)
+    except ValueError:
+        text = _repaired(message)
+    return text.encode() + b"\n"
+
+
+def _repaired(message: types.JSONRPCMessage) -> str:
+    try:
+        cleaned = _clean(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        return json.dumps(cleaned, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    except ValueError:
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            return _error(message.id, types.INTERNAL_ERROR, _UNSENDABLE).model_dump_json(exclude_unset=True)
+        raise
+
+
+def _clean(value: object) -> object:
+    match value:
+        case str():
+            # Through UTF-16 so that a pair of surrogates that belong together becomes its character.
+            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        case float() if not math.isfinite(value):
+            return None
+        case dict():
+            return {_clean(key): _clean(item) for key, item in cast("dict[object, object]", value).items()}
+        case list():
+            return [_clean(item) for item in cast("list[object]", value)]
+        case _:
+            return value
+
+
+def _request_ids(line: bytes) -> list[types.RequestId]:
+    """Return the ids of the requests in a line that is no message; the standard decoder is more lenient than ours."""
+    try:
+        document = cast("object", json.loads(line.decode("utf-8", "replace")))
+    except (ValueError, RecursionError):
+        return []
+    # An array is a batch, which only revision 2025-03-26 had: each of its requests is refused by name.
+    requests = cast("list[object]", document) if isinstance(document, list) else [document]
+    ids: list[types.RequestId] = []
+    for request in requests:
+        match request:
+            case {"method": str(), "id": int() | str() as request_id} if not isinstance(request_id, bool):
+                ids.append(request_id)
+            case _:
+                pass
+    return ids
+
+
+def _refusal(request_id: types.RequestId) -> types.JSONRPCError:
+    return _error(request_id, types.INVALID_REQUEST, _REFUSAL)
+
+
+def _error(request_id: types.RequestId | None, code: int, message: str) -> types.JSONRPCError:
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=types.ErrorData(code=code, message=message))

@@ -1,0 +1,87 @@
+"""Take the process's standard streams for the protocol, before anything can print.
+
+On stdio the client reads every byte of file descriptor 1 as a message, and one stray `print` breaks the connection for
+good. So this is the first thing the process does: it imports nothing but the standard library, because what is imported
+later (user tools above all) may print. The streams are never given back: what Python, C libraries or `atexit` flush
+while the process ends must miss the wire too, which is why the SDK's own diversion, which lasts as long as its
+`stdio_server()` context, is not enough.
+"""
+
+import os
+import sys
+from dataclasses import dataclass
+
+if sys.platform != "win32":
+    import fcntl
+
+_CHUNK_BYTES = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class WireStreams:
+    """The real stdin and stdout, as descriptors nobody else in the process knows and no child inherits."""
+
+    stdin_fd: int
+    stdout_fd: int
+
+    def read(self) -> bytes:
+        """Return the client's next bytes, at most 64 KiB; empty at end of file or when the stream broke. Blocks."""
+        try:
+            return os.read(self.stdin_fd, _CHUNK_BYTES)
+        except OSError:
+            return b""
+
+    def write(self, data: bytes) -> None:
+        """Write all of `data`. Blocks while the client does not read.
+
+        Raises:
+            OSError: the client closed its end.
+        """
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self.stdout_fd, rest) :]
+
+
+def take_over_stdout() -> WireStreams:
+    """Keep the real stdin and stdout for the protocol; afterwards fd 0 is empty and fd 1 is stderr.
+
+    Call once, before anything else is imported. `print`, `os.write(1)`, C libraries and child processes then reach
+    stderr, and children read end of file instead of the client's messages.
+
+    Raises:
+        OSError: stdin or stdout is closed, so there is nobody to serve.
+    """
+    wire = WireStreams(stdin_fd=_private_copy(0), stdout_fd=_private_copy(1))
+    _occupy_stderr()
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    if sys.platform == "win32":
+        # dup2 moves the C runtime's descriptor only; children inherit the Win32 handle. Imported here because the SDK
+        # may print too, and by now it cannot reach the wire.
+        from mcp.os.win32.utilities import rebind_std_handle_to_fd  # noqa: PLC0415 - see above
+
+        rebind_std_handle_to_fd(0)
+        rebind_std_handle_to_fd(1)
+    sys.stdout = sys.stderr
+    return wire
+
+
+def _private_copy(fd: int) -> int:
+    """Return a copy of `fd` that children do not inherit and that is no standard descriptor."""
+    if sys.platform == "win32":
+        return os.dup(fd)
+    # With fd 2 closed, plain dup would hand out 2, and what goes to stderr would go on the wire.
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 3)
+
+
+def _occupy_stderr() -> None:
+    """Make sure fd 2 is open: a host may close it, and the next file opened (a database) would take its place."""
+    try:
+        os.fstat(2)
+    except OSError:
+        null = os.open(os.devnull, os.O_WRONLY)
+        if null != 2:  # noqa: PLR2004 - the descriptor of stderr
+            os.dup2(null, 2)
+            os.close(null)
