@@ -1,0 +1,174 @@
+"""What can go wrong with a saga.
+
+SagaError
+├─ IllegalTransition      an event does not fit the state: a bug or a damaged log, never a user's fault
+├─ Refused                the machine said no, nothing was changed; `code` is what the agent sees
+│  ├─ SagaNotFound
+│  ├─ SagaClosed          committed
+│  ├─ SagaAborted         compensating or compensated
+│  ├─ SavepointNotFound
+│  ├─ StepUnsettled       a step is running or in doubt
+│  ├─ CommitRefused       something has to be settled first
+│  ├─ PivotPassed         too late to abort
+│  ├─ KindRefused         this kind of tool may not join at this point
+│  ├─ KeyReused           the step key belongs to a call with other arguments
+│  └─ ItemRefused         this verb does not fit what waits there
+└─ LogError
+   ├─ LogConflict         another process appended first, again and again
+   ├─ LogUnavailable      nothing was stored, so nothing was sent
+   └─ SagaQuarantined     this saga's events cannot be read; all others go on
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class SagaError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class IllegalTransition(SagaError):
+    """The event is not allowed in this state; the saga is unchanged."""
+
+
+class Refused(SagaError):
+    """The state machine said no. Nothing was stored and nothing was sent."""
+
+    code: ClassVar[str] = "refused"
+
+
+class SagaNotFound(Refused):
+    """No such saga of this caller."""
+
+    code: ClassVar[str] = "saga_not_found"
+
+    def __init__(self, saga_id: str) -> None:
+        self.saga_id = saga_id
+        super().__init__(
+            f'No saga "{saga_id}" of yours. Nothing was sent. Use the id of an earlier reply, or saga_begin.'
+        )
+
+
+class SagaClosed(Refused):
+    """The saga is committed."""
+
+    code: ClassVar[str] = "saga_closed"
+
+    def __init__(self, saga_id: str) -> None:
+        self.saga_id = saga_id
+        super().__init__(f"Saga {saga_id} is committed and closed. Nothing was sent. Open a new one with saga_begin.")
+
+
+class SagaAborted(Refused):
+    """The saga is being undone, or has been."""
+
+    code: ClassVar[str] = "saga_aborted"
+
+    def __init__(self, saga_id: str, cause: str) -> None:
+        self.saga_id = saga_id
+        self.cause = cause
+        super().__init__(
+            f"Saga {saga_id} was aborted (by {cause}); its steps are undone or being undone. Nothing was sent. "
+            "Start over with saga_begin, or tell the user."
+        )
+
+
+class SavepointNotFound(Refused):
+    """The saga has no mark of this name."""
+
+    code: ClassVar[str] = "savepoint_not_found"
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        self.name = name
+        self.known = known
+        marks = ", ".join(known) or "none"
+        super().__init__(f'No save-point "{name}". Nothing was undone. Save-points of this saga: {marks}.')
+
+
+class StepUnsettled(Refused):
+    """A step is running or in doubt, and this has to wait for it."""
+
+    code: ClassVar[str] = "step_unsettled"
+
+    def __init__(self, message: str, steps: tuple[int, ...] = ()) -> None:
+        self.steps = steps
+        super().__init__(message)
+
+
+class CommitRefused(Refused):
+    """The saga cannot be kept as it stands."""
+
+    code: ClassVar[str] = "commit_refused"
+
+    def __init__(self, reasons: tuple[str, ...], steps: tuple[int, ...] = ()) -> None:
+        self.reasons = reasons
+        self.steps = steps
+        super().__init__(f"Not committed: {'; '.join(reasons)}.")
+
+
+class PivotPassed(Refused):
+    """The saga can no longer be aborted."""
+
+    code: ClassVar[str] = "pivot_passed"
+
+    def __init__(self, saga_id: str, pivot_tool: str) -> None:
+        self.saga_id = saga_id
+        self.pivot_tool = pivot_tool
+        super().__init__(
+            f"Saga {saga_id} cannot be aborted: {pivot_tool} already succeeded and cannot be undone. "
+            "Nothing was undone. Finish the task, then saga_commit."
+        )
+
+
+class KindRefused(Refused):
+    """A tool of this kind may not join the saga at this point."""
+
+    code: ClassVar[str] = "kind_refused"
+
+
+class KeyReused(Refused):
+    """A step key names one call: this one has other arguments."""
+
+    code: ClassVar[str] = "key_reused"
+
+    def __init__(self, step_key: str, step: int) -> None:
+        self.step_key = step_key
+        self.step = step
+        super().__init__(
+            f'step_key "{step_key}" already belongs to step {step}, which has other arguments. Nothing was sent. '
+            "Use a new step_key for a new call."
+        )
+
+
+class ItemRefused(Refused):
+    """The verb does not fit what waits at this step."""
+
+    code: ClassVar[str] = "item_refused"
+
+
+class LogError(SagaError):
+    """The saga log could not do what was asked."""
+
+
+class LogConflict(LogError):
+    """Other processes kept appending to this saga first; nothing was stored."""
+
+
+class LogUnavailable(LogError):
+    """The saga log cannot be written, so nothing was stored and nothing was sent."""
+
+    code: ClassVar[str] = "log_unavailable"
+
+
+class SagaQuarantined(LogError):
+    """The events of this saga cannot be read by this version. All other sagas go on (S10.3)."""
+
+    code: ClassVar[str] = "saga_quarantined"
+
+    def __init__(self, saga_id: str, reason: str) -> None:
+        self.saga_id = saga_id
+        self.reason = reason
+        super().__init__(
+            f"Saga {saga_id} is quarantined: {reason}. Nothing was sent. Tell the user; `saga-mcp show {saga_id}`."
+        )

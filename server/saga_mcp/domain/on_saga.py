@@ -1,0 +1,194 @@
+"""Transitions of the saga itself: open, commit, abort, save-points, end of a rollback (SEMANTICS.md S2, S5, S7)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import assert_never
+
+from saga_mcp.domain.events import (
+    AbortDeferred,
+    AbortRequested,
+    InvariantExempted,
+    InvariantViolated,
+    ReadRecorded,
+    RollbackFinished,
+    RollbackReopened,
+    SagaClaimed,
+    SagaCommitted,
+    SagaEvent,
+    SagaIdled,
+    SagaOpened,
+    SavepointSet,
+)
+from saga_mcp.domain.rollback import in_scope, rollback_done
+from saga_mcp.domain.state import Part, Saga, Savepoint, Step, WantedAbort
+from saga_mcp.domain.transition import put_step, require, step_of
+from saga_mcp.domain.values import (
+    WHOLE_SAGA,
+    ItemKind,
+    PartAction,
+    PartState,
+    Phase,
+    StepState,
+)
+
+
+def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
+    """Return the saga after an event of the saga itself. `saga.seq` already counts the event.
+
+    Raises:
+        IllegalTransition: the event is not allowed in this state.
+    """
+    if isinstance(event, SagaOpened):
+        return _open(saga, event)
+    require(saga.seq > 1, "the saga was never opened")
+    match event:
+        case SagaClaimed(driver=driver):
+            return replace(saga, driver=driver)
+        case ReadRecorded():
+            return saga
+        case SavepointSet(name=name):
+            return _set_savepoint(saga, name)
+        case SagaCommitted():
+            return _commit(saga, event)
+        case AbortRequested():
+            return _abort(saga, event)
+        case AbortDeferred():
+            require(saga.phase is Phase.ACTIVE and saga.pivot_unsettled, "no pivot is unsettled")
+            _require_target(saga, event.target)
+            wanted = saga.abort_wanted
+            target = event.target if wanted is None else min(wanted.target, event.target)
+            return replace(saga, abort_wanted=WantedAbort(event.cause, target, event.by, event.reason))
+        case RollbackFinished():
+            return _finish_rollback(saga)
+        case RollbackReopened(step=number):
+            return _reopen(saga, step_of(saga, number))
+        case InvariantViolated(name=name):
+            require(saga.phase is Phase.ACTIVE, "the saga is not active")
+            return replace(saga, violations=(*saga.violations, name)) if saga.pivot_passed else saga
+        case InvariantExempted(name=name):
+            require(name in saga.violations, f"invariant {name} is not violated")
+            return replace(saga, violations=tuple(v for v in saga.violations if v != name))
+        case SagaIdled():
+            require(saga.phase is Phase.ACTIVE, "the saga is not active")
+            require(not saga.running and not saga.unended, "a step is running")
+            return replace(saga, idle=True)
+        case _:  # pragma: no cover
+            assert_never(event)
+
+
+def _open(saga: Saga, event: SagaOpened) -> Saga:
+    require(saga.seq == 1, "the saga is already open")
+    return replace(
+        saga,
+        realm=event.realm,
+        driver=event.driver,
+        on_error=event.on_error,
+        on_undo_failure=event.on_undo_failure,
+        caller=event.caller,
+        conversation=event.conversation,
+        key=event.key,
+        purpose=event.purpose,
+        implicit=event.implicit,
+    )
+
+
+def _set_savepoint(saga: Saga, name: str) -> Saga:
+    require(saga.phase is Phase.ACTIVE, "the saga is not active")
+    require(not saga.pivot, "a save-point after the pivot could never be undone to")
+    require(not saga.running and not saga.unended and not saga.in_doubt, "a step is unsettled")
+    others = tuple(mark for mark in saga.savepoints if mark.name != name)
+    return replace(saga, savepoints=(*others, Savepoint(name=name, seq=saga.seq)))
+
+
+def _commit(saga: Saga, event: SagaCommitted) -> Saga:
+    require(saga.phase is Phase.ACTIVE, f"the saga is {saga.phase}")
+    require(saga.abort_wanted is None, "an abort waits for the pivot")
+    for number in event.accepted:
+        require(step_of(saga, number).state is StepState.FAILED, f"step {number} did not fail")
+    for step in saga.steps:
+        require(not blocks_commit(saga, step, accepted=event.accepted), f"step {step.number} is not settled")
+    return replace(saga, phase=Phase.COMMITTED, idle=False)
+
+
+def blocks_commit(saga: Saga, step: Step, *, accepted: tuple[int, ...] = ()) -> bool:
+    """Whether this step keeps the saga from being committed (DESIGN.md rules 2 and 11; S4.4)."""
+    if step.running or step.late:
+        return True
+    match step.state:
+        case StepState.SUCCEEDED | StepState.EXEMPT | StepState.CANCELLED:
+            return False
+        case StepState.COMPENSATED:
+            # Undone back to a save-point, or by hand: that part of the work was taken back on purpose.
+            return False
+        case StepState.FAILED:
+            return not (step.accepted or step.number in accepted or _superseded(saga, step))
+        case _:
+            return True
+
+
+def _superseded(saga: Saga, failed: Step) -> bool:
+    return failed.plan.step_key != "" and any(
+        step.plan.step_key == failed.plan.step_key and step.state is StepState.SUCCEEDED
+        for step in saga.steps[failed.number :]
+    )
+
+
+def _require_target(saga: Saga, target: int) -> None:
+    require(target == WHOLE_SAGA or any(mark.seq == target for mark in saga.savepoints), "there is no such save-point")
+
+
+def _abort(saga: Saga, event: AbortRequested) -> Saga:
+    require(not saga.pivot, "the rollback would cross a pivot that succeeded or is unsettled")
+    _require_target(saga, event.target)
+    if saga.phase is Phase.COMPENSATING:
+        require(event.target < saga.target, "the rollback already goes that far")
+    else:
+        require(saga.phase is Phase.ACTIVE, f"the saga is {saga.phase}")
+    return replace(
+        saga,
+        phase=Phase.COMPENSATING,
+        target=event.target,
+        cause=event.cause,
+        reason=event.reason,
+        aborted_by=event.by,
+        driver=event.driver,
+        abort_wanted=None,
+        idle=False,
+        savepoints=tuple(mark for mark in saga.savepoints if mark.seq <= event.target),
+    )
+
+
+def _finish_rollback(saga: Saga) -> Saga:
+    require(rollback_done(saga), "the rollback is not done")
+    if saga.target == WHOLE_SAGA:
+        return replace(saga, phase=Phase.COMPENSATED)
+    for step in saga.steps:
+        if in_scope(saga, step) and step.state is StepState.FAILED and not step.accepted:
+            saga = put_step(saga, replace(step, accepted=True))
+    return replace(saga, phase=Phase.ACTIVE, target=WHOLE_SAGA, cause="", reason="", aborted_by="")
+
+
+def _reopen(saga: Saga, step: Step) -> Saga:
+    require(step.late, f"step {step.number} has no late effect")
+    require(saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}, f"the saga is {saga.phase}")
+    again = replace(step, late=False, state=StepState.SUCCEEDED, parts=next_generation(step))
+    return put_step(replace(saga, phase=Phase.COMPENSATING), again)
+
+
+def next_generation(step: Step) -> tuple[Part, ...] | None:
+    """The undo once more, under new keys; held for a person where sending it twice is not declared safe (S5.5, S6.3)."""
+    if step.parts is None:
+        return None
+    safe = all(part.spec.idempotent or part.spec.action is not PartAction.CALL for part in step.parts)
+    return tuple(
+        Part(
+            id=part.id,
+            spec=part.spec,
+            generation=part.generation + 1,
+            state=PartState.PENDING if safe else PartState.WAITING,
+            item=None if safe else ItemKind.DEAD_LETTER,
+            error="" if safe else "the effect landed after its undo ran, and this undo is not declared idempotent",
+        )
+        for part in step.parts
+    )

@@ -1,0 +1,210 @@
+"""The state of a saga as immutable values, and what can be read off it.
+
+`machine.apply` is the only way to change a `Saga`. This module only holds the shapes and cheap questions about them. Values of
+the outside world are carried along for the engine and take no part in comparison.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from saga_mcp.domain.events import PartSpec, StepPlan
+from saga_mcp.domain.values import (
+    FINAL_PHASES,
+    SETTLED_STEPS,
+    WHOLE_SAGA,
+    ItemKind,
+    JsonValue,
+    Kind,
+    OnError,
+    OnUndoFailure,
+    PartState,
+    Phase,
+    StepState,
+    Urgency,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """One part of a step's undo and how far it has come."""
+
+    id: str
+    """`1`, `2`, ... for the pair's undo in written order, `r1`, `r2`, ... for parts the call registered."""
+    spec: PartSpec
+    state: PartState = PartState.PENDING
+    attempts: int = 0
+    """Attempts that count against the retry policy, across restarts (S6.5)."""
+    tries: int = 0
+    """All attempts, counted or not; paces the back-off."""
+    generation: int = 0
+    running: bool = False
+    probes_ended: bool = False
+    overwrite: bool = False
+    item: ItemKind | None = None
+    urgency: Urgency = Urgency.NORMAL
+    owner: str = ""
+    error: str = field(default="", compare=False)
+    """The last thing that went wrong, or what a person is asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One governed call: a forward action, and what undoes it."""
+
+    number: int
+    plan: StepPlan
+    state: StepState
+    intent_seq: int = 0
+    """`seq` of the event that recorded the intent; what a save-point is compared with."""
+    order: int = 0
+    """Order key: `seq` of the event with which the step first left `intended` (S5.2); 0 before that."""
+    running: bool = False
+    end_known: bool = False
+    overdue: bool = False
+    attempts: int = 0
+    unknown_attempts: int = 0
+    probes_ended: bool = False
+    exhausted: bool = False
+    approved: bool = False
+    landed: bool | None = None
+    """What the forward action did, where it is known."""
+    late: bool = False
+    """The effect was found after the step counted as undone, absent or exempt (S5.5)."""
+    redo: bool = False
+    """The effect landed while its undo was under way: the undo has to run once more."""
+    accepted: bool = False
+    """A failure the caller acknowledged, or that a save-point roll-back took back."""
+    reply_lost: bool = False
+    by_person: bool = False
+    """Undone or settled by a person's hand."""
+    owner: str = ""
+    parts: tuple[Part, ...] | None = ()
+    """The undo in the order in which it runs; None: it cannot be built."""
+    registered: tuple[PartSpec, ...] = ()
+    main: tuple[PartSpec, ...] | None = ()
+    capture: JsonValue = field(default=None, compare=False)
+    result: JsonValue = field(default=None, compare=False)
+    error: str = field(default="", compare=False)
+    build_error: str = field(default="", compare=False)
+    note: str = field(default="", compare=False)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the tool, as frozen at the intent."""
+        return self.plan.kind
+
+    @property
+    def tool(self) -> str:
+        """The tool's name in the config."""
+        return self.plan.tool
+
+    @property
+    def settled(self) -> bool:
+        """Whether a roll-back has nothing left to do here."""
+        return self.state in SETTLED_STEPS and not self.late
+
+    @property
+    def next_part(self) -> Part | None:
+        """The first undo part that is not done, in running order."""
+        return next((part for part in self.parts or () if part.state is not PartState.DONE), None)
+
+    @property
+    def may_undo_blind(self) -> bool:
+        """Whether an in-doubt step may be undone without knowing whether it landed (S6.8)."""
+        return self.plan.safe_if_absent and self.end_known and self.parts is not None
+
+    @property
+    def probe_due(self) -> bool:
+        """Whether a probe could still settle the doubt."""
+        return self.state is StepState.IN_DOUBT and self.plan.has_probe and not self.probes_ended
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Savepoint:
+    """A mark: an abort back to it undoes the steps whose intent came later."""
+
+    name: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedAbort:
+    """An abort that waits for a pivot's outcome (S7.1)."""
+
+    cause: str
+    target: int
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Saga:
+    """A set of steps that are either all kept or all undone (Garcia-Molina & Salem 1987)."""
+
+    id: str
+    seq: int = 0
+    """Number of events folded in; 0: not opened."""
+    phase: Phase = Phase.ACTIVE
+    realm: str = ""
+    caller: str = ""
+    conversation: str = ""
+    key: str = ""
+    purpose: str = ""
+    implicit: bool = False
+    on_error: OnError = OnError.ABORT
+    on_undo_failure: OnUndoFailure = OnUndoFailure.HALT
+    driver: str = ""
+    target: int = WHOLE_SAGA
+    cause: str = ""
+    """Why it is being undone, or was."""
+    reason: str = ""
+    aborted_by: str = ""
+    steps: tuple[Step, ...] = ()
+    undo_stack: tuple[int, ...] = ()
+    """Numbers of steps that left `intended`, by order key; settled ones are dropped from its top."""
+    unended: int = 0
+    """Steps in `intended`."""
+    in_doubt: int = 0
+    """Steps in `in_doubt`."""
+    running: int = 0
+    """Steps whose call has not ended, the overdue ones aside."""
+    pivot: int = 0
+    """Number of the pivot that is unsettled or has succeeded; 0: none."""
+    savepoints: tuple[Savepoint, ...] = ()
+    abort_wanted: WantedAbort | None = None
+    violations: tuple[str, ...] = ()
+    """Invariants violated after the pivot and not yet exempted."""
+    idle: bool = False
+
+    @property
+    def opened(self) -> bool:
+        """Whether the log holds this saga at all."""
+        return self.seq > 0
+
+    @property
+    def final(self) -> bool:
+        """Whether the phase is final (but see S5.5)."""
+        return self.phase in FINAL_PHASES
+
+    @property
+    def pivot_passed(self) -> bool:
+        """Whether the point of no return has succeeded."""
+        return self.pivot > 0 and self.step(self.pivot).state is StepState.SUCCEEDED
+
+    @property
+    def pivot_unsettled(self) -> bool:
+        """Whether a pivot is intended or in doubt."""
+        return self.pivot > 0 and not self.pivot_passed
+
+    def step(self, number: int) -> Step:
+        """The step `number`, counted from 1."""
+        return self.steps[number - 1]
+
+    def find_step(self, number: int) -> Step | None:
+        """The step `number`, or None where there is no such step."""
+        return self.steps[number - 1] if 0 < number <= len(self.steps) else None
+
+    def savepoint(self, name: str) -> Savepoint | None:
+        """The mark `name`, or None."""
+        return next((mark for mark in self.savepoints if mark.name == name), None)

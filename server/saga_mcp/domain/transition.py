@@ -1,0 +1,97 @@
+"""The two moves every transition is made of: refuse, or put a changed step back with the saga's counters kept true."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from saga_mcp.domain.errors import IllegalTransition
+from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.values import Kind, StepState
+
+_NO_PIVOT_ANY_MORE = frozenset(
+    {StepState.FAILED, StepState.CANCELLED, StepState.EXEMPT, StepState.COMPENSATED, StepState.AWAITING_APPROVAL}
+)
+
+
+def require(condition: bool, why: str) -> None:  # noqa: FBT001 - a guard reads best with its condition first
+    """Refuse the transition unless `condition` holds.
+
+    Raises:
+        IllegalTransition: it does not; `why` is its message.
+    """
+    if not condition:
+        raise IllegalTransition(why)
+
+
+def step_of(saga: Saga, number: int) -> Step:
+    """The step an event speaks of.
+
+    Raises:
+        IllegalTransition: there is no such step.
+    """
+    step = saga.find_step(number)
+    if step is None:
+        message = f"there is no step {number}"
+        raise IllegalTransition(message)
+    return step
+
+
+def add_step(saga: Saga, step: Step) -> Saga:
+    """Append a new step."""
+    return _recount(replace(saga, steps=(*saga.steps, step)), None, step)
+
+
+def put_step(saga: Saga, step: Step) -> Saga:
+    """Replace the step of that number; the saga's counters, undo stack and pivot follow without a rescan (S2.4)."""
+    old = saga.step(step.number)
+    index = step.number - 1
+    steps = (*saga.steps[:index], step, *saga.steps[index + 1 :])
+    return _recount(replace(saga, steps=steps), old, step)
+
+
+def _recount(saga: Saga, old: Step | None, new: Step) -> Saga:
+    return replace(
+        saga,
+        unended=saga.unended + _is(new, StepState.INTENDED) - _is(old, StepState.INTENDED),
+        in_doubt=saga.in_doubt + _is(new, StepState.IN_DOUBT) - _is(old, StepState.IN_DOUBT),
+        running=saga.running + _runs(new) - _runs(old),
+        undo_stack=_restack(saga, old, new),
+        pivot=_pivot(saga, new),
+    )
+
+
+def _is(step: Step | None, state: StepState) -> int:
+    return int(step is not None and step.state is state)
+
+
+def _runs(step: Step | None) -> int:
+    return int(step is not None and step.running and not step.overdue)
+
+
+def _restack(saga: Saga, old: Step | None, new: Step) -> tuple[int, ...]:
+    stack = saga.undo_stack
+    was_open = old is not None and old.order > 0 and not old.settled
+    is_open = new.order > 0 and not new.settled
+    if is_open and not was_open:
+        stack = _push(saga, stack, new, first_time=old is None or old.order == 0)
+    keep = len(stack)
+    while keep and saga.step(stack[keep - 1]).settled:
+        keep -= 1
+    return stack if keep == len(stack) else stack[:keep]
+
+
+def _push(saga: Saga, stack: tuple[int, ...], step: Step, *, first_time: bool) -> tuple[int, ...]:
+    if first_time:
+        return (*stack, step.number)  # its order key is the newest
+    if step.number in stack:
+        return stack
+    # A late effect comes back to its old place.
+    return tuple(sorted((*stack, step.number), key=lambda number: saga.step(number).order))
+
+
+def _pivot(saga: Saga, new: Step) -> int:
+    if new.kind is not Kind.PIVOT:
+        return saga.pivot
+    if new.state in _NO_PIVOT_ANY_MORE:
+        return 0 if saga.pivot == new.number else saga.pivot
+    return new.number

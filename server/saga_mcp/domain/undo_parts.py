@@ -1,0 +1,33 @@
+"""Binding a step's undo parts, and moving one of them (SEMANTICS.md S6.2)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from saga_mcp.domain.events import PartSpec
+from saga_mcp.domain.state import Part, Step
+from saga_mcp.domain.values import PartState
+
+
+def bind(step: Step, main: tuple[PartSpec, ...] | None, build_error: str) -> Step:
+    """Give `step` its undo: the pair's parts in written order, then what the call registered, newest first."""
+    if main is None:
+        return replace(step, main=None, parts=None, build_error=build_error)
+    parts = tuple(Part(id=str(number), spec=spec) for number, spec in enumerate(main, 1))
+    registered = tuple(Part(id=f"r{number}", spec=spec) for number, spec in enumerate(step.registered, 1))
+    return replace(step, main=main, parts=(*parts, *reversed(registered)), build_error="")
+
+
+def part_of(step: Step, part_id: str) -> Part | None:
+    """The undo part of that id, or None."""
+    return next((part for part in step.parts or () if part.id == part_id), None)
+
+
+def with_part(step: Step, part: Part) -> Step:
+    """Replace the part of that id."""
+    return replace(step, parts=tuple(part if other.id == part.id else other for other in step.parts or ()))
+
+
+def untouched(step: Step) -> bool:
+    """Whether no undo of the step was ever sent or settled."""
+    return all(part.state is PartState.PENDING and part.tries == 0 and part.generation == 0 for part in step.parts or ())

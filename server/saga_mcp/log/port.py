@@ -1,0 +1,147 @@
+"""The port of the saga log: the only shared mutable state in the product (SEMANTICS.md S10).
+
+The engine and the edge know this Protocol, never an adapter. The unit of writing is a *decision*: a pure function of the
+saga's current state that returns events. The log runs it against the true state, appends by compare-and-set, and a decision
+that lost the race is run again on the new state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+from saga_mcp.domain.events import Event
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairRow:
+    """A pair as it was at an intent: immutable, named by the hash of its content (S6.1)."""
+
+    hash: str
+    content: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a decision appends. No events: nothing is written, the caller just reads a true state."""
+
+    events: tuple[Event, ...] = ()
+    pairs: tuple[PairRow, ...] = ()
+
+
+Decide: TypeAlias = Callable[[Saga], Decision]
+"""Pure; may run more than once; raises `domain.errors.Refused` to change nothing."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """The outcome of a decision: the state it saw, and the state after it."""
+
+    before: Saga
+    saga: Saga
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One stored event."""
+
+    seq: int
+    at: float
+    """Wall clock of the writer, in seconds since the epoch; for people only, nothing is decided on it."""
+    event: Event
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaRow:
+    """The projection of a saga that lists are made of."""
+
+    id: str
+    realm: str
+    caller: str
+    conversation: str
+    key: str
+    purpose: str
+    phase: str
+    state: str
+    """Reported state: the phase, or `needs_attention` (S2.2)."""
+    driver: str
+    busy: bool
+    """Something is running or due, so somebody has to drive it."""
+    items: int
+    """Open attention items."""
+    steps: int
+    seq: int
+    opened_at: float
+    updated_at: float
+
+
+class SagaLog(Protocol):
+    """Append-only, durable record of every saga of a database.
+
+    Every method raises `LogUnavailable` where the database cannot be used; the message says why and what to do.
+    """
+
+    async def decide(self, saga_id: str, decide: Decide) -> Decided:
+        """Run `decide` on the saga's current state and store its events; on return they survive a power cut.
+
+        A saga that does not exist is handed in as `Saga(id=saga_id)`. The write cannot be cancelled by the caller: a cancelled
+        wait leaves the decision either wholly stored or not begun.
+
+        Raises:
+            Refused: what `decide` raised. Nothing was stored.
+            LogUnavailable: nothing was stored.
+            LogConflict: other processes kept winning. Nothing was stored.
+            SagaQuarantined: the saga's events cannot be folded.
+        """
+        ...
+
+    async def load(self, saga_id: str) -> Saga:
+        """The current state, also while another process holds the write lock.
+
+        Raises:
+            SagaNotFound: the log has no such saga.
+            SagaQuarantined: its events cannot be folded.
+        """
+        ...
+
+    async def history(self, saga_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """The stored events in order."""
+        ...
+
+    async def sagas(
+        self, realm: str, *, open_only: bool = False, attention_only: bool = False, limit: int = 100, offset: int = 0
+    ) -> Sequence[SagaRow]:
+        """Rows of the realm, newest first. `open_only`: phase not final, or open items."""
+        ...
+
+    async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
+        """Every saga of the realm that somebody has to drive. Does not grow with finished ones."""
+        ...
+
+    async def saga_of_key(self, realm: str, caller: str, key: str) -> str | None:
+        """Id of the saga that `saga_begin(key)` of this caller opened (S8.4)."""
+        ...
+
+    async def pair(self, pair_hash: str) -> PairRow | None:
+        """The pair as it was frozen at an intent."""
+        ...
+
+    async def wait_for_change(self) -> None:
+        """Return when another process, or this one, may have appended something since the last call."""
+        ...
+
+
+class Owners(Protocol):
+    """Who is alive: proved by the operating system or the database, never by comparing clocks (S3.5, S10.4)."""
+
+    @property
+    def me(self) -> str:
+        """This process's owner id, fresh per process start."""
+        ...
+
+    def alive(self, owner: str) -> bool:
+        """Whether the process behind `owner` lives. False is proof, on this host."""
+        ...
