@@ -1,0 +1,106 @@
+"""One compiled expression: checked at load, evaluated without surprises.
+
+The CEL engine sits behind this file. Its traps, measured on common-expression-language 0.10.0 (cel-rust 0.14.5):
+integers outside int64 become doubles, names and methods are only looked up when run, maps lose their order, its
+error messages and log lines quote values. Its `matches` runs on the Rust `regex` crate and ours on RE2: both linear.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from saga_mcp.domain.values import JsonValue
+from saga_mcp.tools.binding.analysis import analyse
+from saga_mcp.tools.binding.errors import Fault, Unfit
+from saga_mcp.tools.binding.functions import PYTHON, Function
+from saga_mcp.tools.binding.runtime import cel
+from saga_mcp.tools.binding.scanner import Hole
+from saga_mcp.tools.binding.values import Needs, Path, as_json, exact, follow, needs_of, select
+
+# Of the engine's own messages over the config author's text, and ours: no value stands in what these match.
+_SYNTAX_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*?)(?: expecting .*)?$", re.MULTILINE)
+_FUNCTION_FAILED = re.compile(r"Function '([^']*)' error: Python function call failed: Unfit: (.*?)\. Check function")
+
+_REASONS: Mapping[type[Exception], str] = {
+    KeyError: "a member is missing",
+    IndexError: "an index is beyond the end of a list",
+    OverflowError: "a number does not fit into 64 bits",
+    ZeroDivisionError: "division by zero",
+    TypeError: "an operation does not fit the types of its operands (CEL never converts: 1 and 1.0 differ)",
+    ValueError: "an input is not valid Unicode text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A checked expression.
+
+    Attributes:
+        source: What stood between the braces.
+        paths: Of every use of a variable, the longest plain path.
+        plain: The path, where the whole expression is one; it is then followed in Python and loses nothing.
+    """
+
+    source: str
+    paths: tuple[Path, ...]
+    plain: Path | None
+    _needs: Needs
+    _program: cel.Program
+    _functions: dict[str, Function]
+
+    def evaluate(self, values: Mapping[str, JsonValue]) -> JsonValue:
+        """Return what the expression comes to over `values`.
+
+        Raises:
+            Unfit: It has no value here.
+        """
+        if self.plain is not None:
+            return exact(follow(self.plain, values))
+        selected = select(self._needs, values)
+        try:
+            answer = self._program.execute(cel.Context(selected, self._functions))
+        except Exception as error:  # noqa: BLE001 - whatever the engine raises, there is no value (S11.3)
+            raise Unfit(self._reason(error, selected)) from None
+        return as_json(answer)
+
+    def _reason(self, error: Exception, values: Mapping[str, JsonValue]) -> str:
+        if isinstance(error, KeyError | TypeError):
+            for path in self.paths:
+                try:
+                    follow(path, values)
+                except Unfit as unfit:
+                    if isinstance(error, TypeError) or error.args[:1] == (path[-1],):
+                        return str(unfit)
+        if failed := _FUNCTION_FAILED.match(str(error)):
+            return f"{failed[1]}: {failed[2]}"
+        return _REASONS.get(type(error), "a function does not fit the types of its arguments")
+
+
+def compile_expression(hole: Hole, variables: frozenset[str]) -> Expression | list[Fault]:
+    """Compile one `${...}`, or say everything that is wrong with it."""
+    found = analyse(hole.tokens, variables)
+    try:
+        program = cel.compile(hole.source)
+    except ValueError as error:
+        # The parser's complaint comes first: a name may look unknown only because a bracket is missing.
+        return [_syntax_fault(hole, str(error)), *found.faults]
+    if found.faults:
+        return found.faults
+    return Expression(
+        source=hole.source,
+        paths=tuple(dict.fromkeys(found.paths)),
+        plain=found.whole,
+        _needs=needs_of(found.paths),
+        _program=program,
+        _functions={name: PYTHON[name] for name in found.functions if name in PYTHON},
+    )
+
+
+def _syntax_fault(hole: Hole, message: str) -> Fault:
+    said = _SYNTAX_ERROR.search(message)
+    if said is None:
+        return Fault(hole.start, "not a CEL expression")
+    lines = hole.source.split("\n")[: int(said[1]) - 1]
+    return Fault(hole.start + sum(len(line) + 1 for line in lines) + int(said[2]) - 1, f"not CEL: {said[3]}")
