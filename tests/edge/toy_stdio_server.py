@@ -27,6 +27,7 @@ import anyio.to_thread
 import mcp_types as types
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
 from saga_mcp.edge.logging import configure_logging
 from saga_mcp.edge.stdio import serve_stdio
@@ -63,36 +64,34 @@ async def echo(arguments: Arguments) -> object:
 
 
 async def surrogate(_arguments: Arguments) -> object:
-    return "half an emoji \ud83d, a whole one \ud83d\ude00, not a number", math.nan
+    return ["half \ud83d, whole \ud83d\ude00", math.nan]
 
 
 async def fail_badly(_arguments: Arguments) -> NoReturn:
-    raise ValueError("half an emoji \ud83d")
+    raise ValueError("half \ud83d")
 
 
 async def wait_for_ever(_arguments: Arguments) -> object:
-    note("waiting")
     try:
-        await anyio.sleep_forever()
+        await anyio.Event().wait()
     finally:
         note("cancelled")
+    return "never"
 
 
 async def wait_for_drain(_arguments: Arguments) -> object:
-    note("waiting")
     await work_done.wait()
     await anyio.sleep(0.05)  # a reply is not ready in the very tick in which the work is done
     return "ready in time"
 
 
 async def stick_in_a_thread(_arguments: Arguments) -> object:
-    note("waiting")
     await anyio.to_thread.run_sync(time.sleep, 3600, abandon_on_cancel=True)
     return "never"
 
 
 async def block_the_loop(_arguments: Arguments) -> object:
-    note("waiting")
+    print("blocking", file=sys.stderr, flush=True)  # noqa: T201 - the test waits for it
     time.sleep(3600)  # noqa: ASYNC251 - what a badly written tool does
     return "never"
 
@@ -143,13 +142,20 @@ async def drain(grace_s: float) -> None:
     with (scratch / "drained").open("a", encoding="utf-8") as file:
         file.write(f"{grace_s}\n")
     work_done.set()
+    print("draining", file=sys.stderr, flush=True)  # noqa: T201 - tests wait for it
     if drain_s < 0:
         raise RuntimeError("the drain failed")
     await anyio.sleep(drain_s)
 
 
 async def main() -> None:
-    server: Server[Any] = Server("toy", version="1", on_list_tools=list_tools, on_call_tool=call_tool)
+    server: Server[Any] = Server(
+        "toy",
+        version="1",
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+        on_subscriptions_listen=ListenHandler(InMemorySubscriptionBus()),
+    )
     await serve_stdio(server, wire, drain=drain)
     note("returned")
 

@@ -84,11 +84,13 @@ async def _run_server(server: Server[Any], transport: "_Transport") -> None:
     # Said outright, or Claude Code never listens for a changed tool list (anthropics/claude-code#88483).
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
     await server.run(transport.requests, transport.replies, options)
+    _log.info("input_ended")
     transport.ended.set()
 
 
 async def _end_on(stop: anyio.Event, transport: "_Transport") -> None:
     await stop.wait()
+    _log.info("stop_requested")
     transport.ended.set()
 
 

@@ -77,11 +77,12 @@ def _private_copy(fd: int) -> int:
 
 
 def _occupy_stderr() -> None:
-    """Make sure fd 2 is open: a host may close it, and the next file opened (a database) would take its place."""
+    """Make sure stderr is open: a host may close it, and the next file opened (a database) would take its place."""
     try:
         os.fstat(2)
     except OSError:
         null = os.open(os.devnull, os.O_WRONLY)
-        if null != 2:  # noqa: PLR2004 - the descriptor of stderr
-            os.dup2(null, 2)
+        os.dup2(null, 2)
+        if null > 2:  # noqa: PLR2004 - the descriptor of stderr
             os.close(null)
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)

@@ -1,0 +1,410 @@
+"""The stdio transport, seen from the client's end of the pipes: a toy server in a process of its own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import anyio
+import anyio.abc
+import pytest
+from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp import Client, StdioServerParameters
+from mcp_types import TextContent
+
+TOY = Path(__file__).with_name("toy_stdio_server.py")
+SOURCES = Path(__file__).parents[2] / "server"
+BOUND_S = 10.0
+Message = dict[str, Any]
+
+posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and descriptors")
+
+
+def tool_call(request_id: object, name: str, **arguments: object) -> Message:
+    params = {"name": name, "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+
+
+class RawClient:
+    """A client that speaks lines, so that ids, cancellations and end of file are under the test's control."""
+
+    def __init__(self, process: anyio.abc.Process, scratch: Path) -> None:
+        assert process.stdin is not None
+        assert process.stderr is not None
+        self.process = process
+        self.scratch = scratch
+        self.stdin = process.stdin
+        # Absent where the test holds the reading end itself.
+        self._stdout = BufferedByteReceiveStream(process.stdout or process.stderr)
+        self._stderr = BufferedByteReceiveStream(process.stderr)
+
+    async def send(self, message: Message | bytes) -> None:
+        line = message if isinstance(message, bytes) else json.dumps(message).encode()
+        await self.stdin.send(line + b"\n")
+
+    async def receive(self) -> Message:
+        with anyio.fail_after(BOUND_S):
+            line = await self._stdout.receive_until(b"\n", 20_000_000)
+        return cast("Message", json.loads(line))
+
+    async def call(self, name: str, request_id: object = "call", **arguments: object) -> Message:
+        await self.send(tool_call(request_id, name, **arguments))
+        return await self.receive()
+
+    async def initialize(self, revision: str = "2025-11-25") -> Message:
+        client = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+        await self.send({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": client})
+        reply = await self.receive()
+        await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
+        return reply
+
+    async def logged(self, event: str) -> None:
+        """Wait until the server has logged `event`."""
+        with anyio.fail_after(BOUND_S):
+            while event.encode() not in await self._stderr.receive_until(b"\n", 1_000_000):
+                pass
+
+    async def exits(self, within_s: float, *, status: int = 0) -> tuple[list[Message], str]:
+        """Return what was still on stdout, as messages, and on stderr, once the process has ended by itself."""
+        with anyio.fail_after(within_s):
+            returncode = await self.process.wait()
+        out, err = await _rest(self._stdout), await _rest(self._stderr)
+        assert returncode == status, err.decode()
+        return [cast("Message", json.loads(line)) for line in out.splitlines()], err.decode()
+
+    @property
+    def drains(self) -> list[str]:
+        return (self.scratch / "drained").read_text(encoding="utf-8").split()
+
+
+async def _rest(stream: BufferedByteReceiveStream) -> bytes:
+    rest = bytearray()
+    with anyio.fail_after(BOUND_S):
+        try:
+            while True:
+                rest += await stream.receive()
+        except anyio.EndOfStream:
+            return bytes(rest)
+
+
+@asynccontextmanager
+async def started(scratch: Path, *, stdout: int = subprocess.PIPE) -> AsyncGenerator[RawClient]:
+    command = [sys.executable, str(TOY), str(scratch)]
+    process = await anyio.open_process(command, stdout=stdout, env={**os.environ, "PYTHONPATH": str(SOURCES)})
+    try:
+        yield RawClient(process, scratch)
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.aclose()
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[RawClient]:
+    async with started(tmp_path) as raw:
+        await raw.initialize()
+        yield raw
+
+
+def text_of(reply: Message) -> str:
+    return cast("str", reply["result"]["content"][0]["text"])
+
+
+# Both eras
+
+
+@pytest.mark.parametrize(
+    ("mode", "revision"), [("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28"), ("auto", "2026-07-28")]
+)
+async def test_the_sdk_client_calls_a_tool_in_either_era(
+    tmp_path: Path, mode: Literal["legacy", "2026-07-28", "auto"], revision: str
+) -> None:
+    server = StdioServerParameters(
+        command=sys.executable, args=[str(TOY), str(tmp_path)], env={**os.environ, "PYTHONPATH": str(SOURCES)}
+    )
+    with anyio.fail_after(BOUND_S):
+        async with Client(server, mode=mode) as sdk:
+            listed = await sdk.list_tools()
+            result = await sdk.call_tool("echo", {"text": "hello"})
+    assert "echo" in {tool.name for tool in listed.tools}
+    assert result.structured_content == {"value": "hello", "revision": revision}
+    assert isinstance(result.content[0], TextContent)
+    assert (tmp_path / "returned").exists()
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+async def test_every_handshake_revision_is_served(tmp_path: Path, revision: str) -> None:
+    async with started(tmp_path) as raw:
+        greeting = await raw.initialize(revision)
+        reply = await raw.call("echo", text="hello")
+    assert greeting["result"]["protocolVersion"] == revision
+    assert greeting["result"]["capabilities"]["tools"] == {"listChanged": True}
+    assert text_of(reply) == "hello"
+
+
+# Nothing but protocol on the wire
+
+
+@posix_only
+async def test_nothing_that_is_printed_reaches_the_wire(client: RawClient) -> None:
+    reply = await client.call("pollute")
+    await client.stdin.aclose()
+    rest, err = await client.exits(within_s=3)
+    assert text_of(reply) == "polluted"
+    assert rest == []
+    sources = ["at import", "a tool", "os.write", "sys.__stdout__", "C,", "a thread", "a child ''", "a fork", "at exit"]
+    assert [source for source in sources if source not in err] == []
+
+
+@posix_only
+async def test_a_host_that_closed_stderr_is_served_all_the_same(tmp_path: Path) -> None:
+    request = tool_call(2, "pollute")
+    greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
+    command = f'exec "{sys.executable}" "{TOY}" "{tmp_path}" 2>&-'
+    environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
+    with anyio.fail_after(BOUND_S):
+        async with await anyio.open_process(["/bin/sh", "-c", command], env=environment, stderr=None) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            lines = BufferedByteReceiveStream(process.stdout)
+            for message in (opening, request):
+                await process.stdin.send(json.dumps(message).encode() + b"\n")
+                reply = json.loads(await lines.receive_until(b"\n", 1_000_000))
+            await process.stdin.aclose()
+            assert await process.wait() == 0
+            assert await _rest(lines) == b""
+    assert text_of(reply) == "polluted"
+
+
+async def test_what_is_no_json_in_a_reply_is_repaired_rather_than_lost(client: RawClient) -> None:
+    """The SDK's own writer, and with it the server, dies of a lone surrogate (mcp 2.3.0)."""
+    result = await client.call("surrogate")
+    failure = await client.call("fail_badly")
+    assert result["result"]["structuredContent"]["value"] == ["half \ufffd, whole \U0001f600", None]
+    assert failure["error"]["message"] == "half \ufffd"
+    assert text_of(await client.call("echo", text="alive")) == "alive"
+
+
+# What a client may get wrong
+
+
+def request_line(request_id: int, text: bytes) -> bytes:
+    return json.dumps(tool_call(request_id, "echo", text="TEXT")).encode().replace(b"TEXT", text)
+
+
+UNREADABLE = {
+    "garbage": b"garbage",
+    "blank": b"",
+    "white-space": b" \t\r",
+    "binary": b"\xff\xfe\x00",
+    "brackets-never-closed": b"[" * 10_000,
+    "brackets-closed": b"[" * 10_000 + b"]" * 10_000,
+    "empty-batch": b"[]",
+    "null": b"null",
+    "reply-with-a-bad-result": b'{"jsonrpc":"2.0","id":7,"result":5}',
+    "reply-to-nothing": b'{"jsonrpc":"2.0","id":7,"result":{}}',
+    "call-as-notification": b'{"jsonrpc":"2.0","method":"tools/call"}',
+}
+
+
+REFUSED: dict[str, tuple[bytes, list[int]]] = {
+    "params-as-array": (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}', [7]),
+    "wrong-version": (b'{"jsonrpc":"1.0","id":7,"method":"tools/list"}', [7]),
+    "batch": (b"[" + request_line(7, b"x") + b"," + request_line(8, b"y") + b"]", [7, 8]),
+    "lone-surrogate-escape": (request_line(7, rb"half \ud83d"), [7]),
+    "invalid-utf-8-in-a-string": (request_line(7, b"\xff\xc0"), [7]),
+    "300-levels": (request_line(7, b'", "deep": ' + b"[" * 300 + b"]" * 300 + b', "x": "'), [7]),
+}
+
+
+async def test_a_line_that_names_no_request_costs_only_itself(client: RawClient) -> None:
+    for name, line in UNREADABLE.items():
+        await client.send(line)
+        assert text_of(await client.call("echo", text=name)) == name
+
+
+async def test_a_request_that_cannot_be_read_is_refused_by_its_id(client: RawClient) -> None:
+    """The SDK's own reader drops it, and the caller waits for ever (mcp 2.3.0)."""
+    for name, (line, ids) in REFUSED.items():
+        await client.send(line)
+        refusals = [await client.receive() for _ in ids]
+        assert [(reply["id"], reply["error"]["code"]) for reply in refusals] == [(known, -32600) for known in ids], name
+        assert text_of(await client.call("echo", text=name)) == name
+
+
+async def test_a_line_of_five_megabytes_passes_both_ways(client: RawClient) -> None:
+    text = "\u00e4" * 2_500_000
+    assert text_of(await client.call("echo", text=text)) == text
+
+
+async def test_the_same_id_twice_is_answered_twice(client: RawClient) -> None:
+    for text in ("one", "two"):
+        await client.send(tool_call(1, "echo", text=text))
+    replies = [await client.receive(), await client.receive()]
+    assert {(reply["id"], text_of(reply)) for reply in replies} == {(1, "one"), (1, "two")}
+    assert text_of(await client.call("echo", text="alive")) == "alive"
+
+
+# Cancellation
+
+
+async def test_a_cancelled_request_is_never_answered(client: RawClient) -> None:
+    """Basic/utilities/cancellation: the receiver MUST NOT answer."""
+    await client.send(tool_call(1, "wait_for_ever"))
+    assert text_of(await client.call("echo", text="the call has started")) == "the call has started"
+    await client.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 1}})
+    assert text_of(await client.call("echo", text="alive")) == "alive"
+    await client.stdin.aclose()
+    rest, _ = await client.exits(within_s=3)
+    assert rest == []
+    assert (client.scratch / "cancelled").exists()
+
+
+# The way out
+
+
+async def test_end_of_file_ends_an_idle_server_at_once(client: RawClient) -> None:
+    await client.stdin.aclose()
+    rest, _ = await client.exits(within_s=2)
+    assert rest == []
+    assert client.drains == ["10.0"]
+    assert (client.scratch / "returned").exists()
+
+
+async def test_a_client_that_leaves_before_its_first_request_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with started(tmp_path) as raw:
+        await raw.stdin.aclose()
+        rest, _ = await raw.exits(within_s=BOUND_S)
+        assert rest == []
+        assert raw.drains == ["10.0"]
+
+
+async def test_end_of_file_cancels_the_handlers_and_then_drains(client: RawClient) -> None:
+    await client.send(tool_call(1, "wait_for_ever"))
+    assert text_of(await client.call("echo", text="the call has started")) == "the call has started"
+    await client.stdin.aclose()
+    rest, _ = await client.exits(within_s=2)
+    assert [(reply["id"], reply["error"]["code"]) for reply in rest] == [(1, -32000)]
+    assert (client.scratch / "cancelled").exists()
+    assert client.drains == ["10.0"]
+
+
+async def test_a_tool_stuck_in_a_thread_does_not_keep_the_process_alive(client: RawClient) -> None:
+    await client.send(tool_call(1, "stick_in_a_thread"))
+    assert text_of(await client.call("echo", text="the call has started")) == "the call has started"
+    await client.stdin.aclose()
+    await client.exits(within_s=3)
+
+
+async def test_a_drain_that_fails_does_not_keep_the_process_alive(client: RawClient) -> None:
+    await client.call("fail_the_drain")
+    await client.stdin.aclose()
+    _, err = await client.exits(within_s=2)
+    assert "drain_failed" in err
+
+
+@posix_only
+async def test_a_client_that_closes_its_reading_end_ends_the_server(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    async with started(tmp_path, stdout=writing) as raw:
+        os.close(writing)
+        await raw.send(tool_call(1, "echo", text="into the void"))
+        await raw.logged("client_gone")
+        with anyio.fail_after(3):
+            assert await raw.process.wait() == 0
+        assert raw.drains == ["10.0"]
+
+
+async def test_a_client_that_stops_reading_cannot_keep_the_process_alive(client: RawClient) -> None:
+    for number in range(3):
+        await client.send(tool_call(number, "echo", text="x" * 500_000))
+    await client.stdin.aclose()
+    with anyio.fail_after(5):
+        assert await client.process.wait() == 0
+
+
+@posix_only
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_ends_an_idle_server_at_once_though_stdin_is_open(
+    client: RawClient, number: signal.Signals
+) -> None:
+    client.process.send_signal(number)
+    rest, _ = await client.exits(within_s=1)
+    assert rest == []
+    assert client.drains == ["1.5"]
+
+
+@posix_only
+async def test_a_reply_that_becomes_ready_while_a_signal_drains_is_delivered(client: RawClient) -> None:
+    await client.send(tool_call(1, "wait_for_drain"))
+    assert text_of(await client.call("echo", text="the call has started")) == "the call has started"
+    client.process.terminate()
+    rest, _ = await client.exits(within_s=1.5)
+    assert [text_of(reply) for reply in rest] == ["ready in time"]
+
+
+@posix_only
+async def test_a_listening_client_does_not_delay_the_end(tmp_path: Path) -> None:
+    envelope: Message = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+    }
+    params: Message = {"notifications": {"toolsListChanged": True}, "_meta": envelope}
+    async with started(tmp_path) as raw:
+        await raw.send({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params})
+        acknowledged = await raw.receive()
+        raw.process.terminate()
+        await raw.exits(within_s=1)
+    assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
+
+
+@posix_only
+async def test_a_slow_drain_is_cut_off_before_the_host_kills(client: RawClient) -> None:
+    """Hosts send SIGKILL two seconds after SIGTERM (both SDKs' clients)."""
+    await client.call("drain_slowly")
+    client.process.terminate()
+    await client.exits(within_s=2)
+
+
+@posix_only
+async def test_a_request_that_arrives_after_the_signal_is_refused(client: RawClient) -> None:
+    await client.call("drain_slowly")
+    client.process.terminate()
+    await client.logged("stop_requested")
+    reply = await client.call("echo", text="too late")
+    assert reply["error"]["code"] == -32000
+
+
+@posix_only
+async def test_a_second_signal_ends_the_process_at_once(client: RawClient) -> None:
+    await client.call("drain_slowly")
+    client.process.terminate()
+    await client.logged("stop_requested")
+    client.process.send_signal(signal.SIGINT)
+    await client.exits(within_s=0.5, status=128 + signal.SIGINT)
+
+
+@posix_only
+async def test_a_signal_shortens_the_drain_after_end_of_file(client: RawClient) -> None:
+    """The ladder of the hosts: close stdin, SIGTERM two seconds later, SIGKILL two seconds after that."""
+    await client.call("drain_slowly")
+    await client.stdin.aclose()
+    await client.logged("draining")
+    client.process.terminate()
+    await client.exits(within_s=2)
+    assert client.drains == ["10.0", "1.5"]
+
+
+@posix_only
+async def test_a_tool_that_blocks_the_event_loop_cannot_outlive_a_signal(client: RawClient) -> None:
+    await client.send(tool_call(1, "block_the_loop"))
+    await client.logged("blocking")
+    client.process.terminate()
+    await client.exits(within_s=2.5)
