@@ -1,0 +1,159 @@
+"""The parameters of a function as one pydantic model: its JSON Schema, and the one place where arguments are decoded.
+
+What `decode` returns is what is logged, sent and used for the undo; nothing is interpreted a second time. JSON is read
+strictly: `"1"` is no integer, `true` is no number, and integers keep all their digits.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
+from pydantic.errors import PydanticUserError
+from pydantic.fields import FieldInfo
+
+from saga_tools._adapter import EXACT_BYTES, adapter_for
+from saga_tools._docstring import Docstring
+from saga_tools._errors import ArgumentProblem, InvalidArguments, Problem, did_you_mean
+from saga_tools._json import Json, decode_strings
+from saga_tools._signature import MISSING, Signature, describe
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """The arguments of one call.
+
+    Attributes:
+        kwargs: Python values by parameter name, as the function is called with.
+        json: The same as JSON, defaults included, as it is stored.
+    """
+
+    kwargs: Mapping[str, Any]
+    json: Mapping[str, Json]
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """How the arguments of one function are described, decoded and stored.
+
+    Attributes:
+        names: The parameters, in order.
+        schema: JSON Schema (2020-12) of the arguments; unknown ones are refused.
+    """
+
+    names: tuple[str, ...]
+    schema: Mapping[str, Any]
+    _model: type[BaseModel] = field(repr=False)
+
+    def decode(self, arguments: Mapping[str, Any]) -> Decoded:
+        """Decode what came over the wire.
+
+        Raises:
+            InvalidArguments: They do not fit; every reason is listed.
+        """
+        stored = self._dump(self._read(decode_strings(self.schema, dict(arguments))))
+        # Read back at once: the function gets exactly what its undo will get, and what cannot be read back is not sent.
+        return Decoded(self.kwargs_from_json(stored), stored)
+
+    def kwargs_from_json(self, stored: Mapping[str, Json]) -> dict[str, Any]:
+        """Return the Python values for arguments that `decode` or `encode` made.
+
+        Raises:
+            InvalidArguments: They do not fit the parameters the function has today.
+        """
+        instance = self._read(stored)
+        return {name: getattr(instance, _field_name(place)) for place, name in enumerate(self.names)}
+
+    def encode(self, kwargs: Mapping[str, Any]) -> dict[str, Json]:
+        """Return Python arguments as the JSON that is stored.
+
+        Raises:
+            InvalidArguments: They do not fit; every reason is listed.
+        """
+        try:
+            return self._dump(self._model.model_validate(dict(kwargs), strict=True))
+        except ValidationError as error:
+            raise InvalidArguments(_problems(error, self.names)) from None
+
+    def _read(self, arguments: Mapping[str, Any]) -> BaseModel:
+        try:
+            text = json.dumps(arguments, allow_nan=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise InvalidArguments([ArgumentProblem("", f"must be JSON: {error}")]) from None
+        try:
+            return self._model.model_validate_json(text, strict=True)
+        except ValidationError as error:
+            raise InvalidArguments(_problems(error, self.names)) from None
+
+    def _dump(self, instance: BaseModel) -> dict[str, Json]:
+        return instance.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
+
+
+def read_arguments(signature: Signature, docstring: Docstring, tool: str) -> tuple[Arguments | None, list[Problem]]:
+    """Return the arguments of a function, or what keeps them from having a JSON Schema."""
+    fields: dict[str, Any] = {}
+    problems: list[Problem] = []
+    names = tuple(signature.parameters)
+    for place, parameter in enumerate(signature.parameters.values()):
+        annotation: Any = Any if parameter.annotation is MISSING else parameter.annotation
+        default: Any = ... if parameter.default is MISSING else parameter.default
+        try:
+            reason = _default_problem(annotation, default)
+        except PydanticUserError as error:
+            fix = "use a type pydantic can read from JSON, or leave the parameter out"
+            text = f"parameter `{parameter.name}` has no JSON Schema: {error.message}"
+            problems.append(Problem(tool, text, fix, signature.where))
+            continue
+        if reason:
+            fix = "change the default or the annotation"
+            problems.append(Problem(tool, f"the default of `{parameter.name}` {reason}", fix, signature.where))
+        described = _described(annotation, parameter.name, docstring.parameters.get(parameter.name))
+        fields[_field_name(place)] = (described, default)
+    if problems:
+        return None, problems
+    config: ConfigDict = {**EXACT_BYTES, "extra": "forbid"}
+    model = create_model("Arguments", __config__=config, **fields)
+    schema = model.model_json_schema(by_alias=True, mode="validation")
+    schema.pop("title", None)
+    schema.setdefault("properties", {})
+    return Arguments(names, schema, model), problems
+
+
+def _described(annotation: type[Any], name: str, described: str | None) -> Any:  # noqa: ANN401  # an annotation
+    """Add what the schema says of a parameter: its name, and a title and description unless the author gave them.
+
+    Fields have neutral names, with the parameters' as aliases: `copy` or `json` would shadow the model's own.
+    """
+    own = FieldInfo.from_annotation(annotation)
+    title = own.title or name.replace("_", " ").strip().capitalize()
+    return Annotated[annotation, Field(alias=name, title=title, description=own.description or described)]
+
+
+def _field_name(place: int) -> str:
+    return f"p{place}"
+
+
+def _default_problem(annotation: type[Any], default: object) -> str:
+    adapter = adapter_for(annotation)
+    adapter.json_schema()
+    if default is ... or isinstance(default, FieldInfo):
+        return ""
+    try:
+        adapter.validate_json(adapter.dump_json(default, warnings=False), strict=True)
+    except (ValidationError, ValueError):
+        return f"is no valid `{describe(annotation)}`"
+    return ""
+
+
+def _problems(error: ValidationError, names: tuple[str, ...]) -> list[ArgumentProblem]:
+    return [_problem(item["type"], item["loc"], item["msg"], names) for item in error.errors(include_input=False)]
+
+
+def _problem(kind: str, loc: tuple[int | str, ...], message: str, names: tuple[str, ...]) -> ArgumentProblem:
+    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).removeprefix(".")
+    if kind == "missing":
+        return ArgumentProblem(path, "is required")
+    if kind == "extra_forbidden":
+        return ArgumentProblem(path, f"is not an argument{did_you_mean(str(loc[-1]), names) if len(loc) == 1 else ''}")
+    return ArgumentProblem(path, message[:1].lower() + message[1:])

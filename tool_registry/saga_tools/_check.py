@@ -1,0 +1,154 @@
+"""What can be wrong with tools and pairs, each with what to do about it.
+
+Pure: entries in, problems out. Nothing here raises, so that an author sees every problem at once.
+"""
+
+import inspect
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from string import Formatter
+from typing import Any, Literal, get_args, get_origin
+
+from saga_tools._entries import Companion, Forward, Invariant
+from saga_tools._errors import Problem, did_you_mean
+from saga_tools._signature import MISSING, Signature, accepts, bare, describe
+from saga_tools._traits import ErrorMeans, Kind, OnRepeat, Retry
+
+NAME = re.compile(r"[a-zA-Z0-9_]{1,48}")
+"""The names every known client accepts, with room for the prefix that some of them add."""
+
+CHOICES = (("kind", Kind), ("error_means", ErrorMeans), ("on_repeat", OnRepeat))
+
+
+def check_forward(forward: Forward) -> Iterator[Problem]:
+    """Check one tool by itself: its name, parameters and traits."""
+    where, traits = forward.signature.where, forward.traits
+    if not NAME.fullmatch(forward.name):
+        fix = 'give it another one with `@registry.tool(name="...")`'
+        yield Problem(forward.name, "its name is not 1 to 48 letters, digits and underscores", fix, where)
+    if forward.name.startswith("saga_"):
+        yield Problem(forward.name, "names that begin with `saga_` are the server's own", "rename it", where)
+    for name in forward.signature.parameters:
+        if name.startswith("saga__"):
+            fix = "rename it"
+            yield Problem(forward.name, f"parameter `{name}`: `saga__` is the server's own prefix", fix, where)
+    if forward.signature.undo_parameter:
+        text = f"`{forward.signature.undo_parameter}` takes an Undo, but this is the forward action"
+        yield Problem(forward.name, text, "take a `Call`", where)
+    for trait, choices in CHOICES:
+        value = getattr(traits, trait)
+        if value not in get_args(choices):
+            close = did_you_mean(str(value), get_args(choices))
+            fix = f"use one of {', '.join(get_args(choices))}"
+            yield Problem(forward.name, f"{trait} is {value!r}{close}", fix, where)
+    numbers = {"timeout_s": traits.timeout_s, "hard_deadline_s": traits.deadline_s}
+    yield from check_numbers(forward.name, numbers, traits.retry, where)
+    if traits.settle_s < 0:
+        yield Problem(forward.name, f"settle_s is {traits.settle_s}", "use seconds, 0 or more", where)
+    if traits.deadline_s < traits.timeout_s:
+        yield Problem(forward.name, "hard_deadline_s is shorter than timeout_s", "make it longer", where)
+    yield from _check_named(forward)
+
+
+def check_numbers(tool: str, seconds: Mapping[str, float], retry: Retry, where: str) -> Iterator[Problem]:
+    """Check time limits and a retry policy."""
+    for name, value in seconds.items():
+        if value <= 0:
+            yield Problem(tool, f"{name} is {value}", "use seconds, more than 0", where)
+    if retry.attempts < 1 or retry.first_delay_s < 0 or retry.max_delay_s < retry.first_delay_s:
+        fix = "use attempts >= 1 and 0 <= first_delay_s <= max_delay_s"
+        yield Problem(tool, f"{retry} cannot be followed", fix, where)
+
+
+def check_whole(forward: Forward, companions: Iterable[Companion]) -> Iterator[Problem]:
+    """Check one tool together with what belongs to it: is it undoable, or said not to be?"""
+    roles = {companion.role for companion in companions}
+    kind, where = forward.traits.kind, forward.signature.where
+    if kind == "compensable" and "undo" not in roles and not forward.paired_elsewhere:
+        fix = (
+            f'add `@registry.undoes({forward.signature.name})`, or say kind="read_only", "pivot" (cannot be undone) '
+            'or "retriable" (runs after the pivot until it succeeds)'
+        )
+        yield Problem(forward.name, "nothing undoes it", fix, where)
+    if kind == "retriable" and not (forward.traits.idempotent or "probe" in roles or forward.paired_elsewhere):
+        fix = f"declare idempotent=True, or add `@registry.probes({forward.signature.name})`"
+        yield Problem(forward.name, "a retriable tool cannot be repeated blindly", fix, where)
+
+
+def check_companion(companion: Companion, forward: Forward) -> Iterator[Problem]:
+    """Check an undo, probe, capture or guard against its forward action."""
+    signature, kind, role = companion.signature, forward.traits.kind, companion.role
+    if kind == "read_only" or (kind != "compensable" and role != "probe"):
+        fix = f"drop `{signature.name}`, or make `{forward.name}` compensable"
+        yield Problem(forward.name, f"a {kind} tool has no {role}", fix, signature.where)
+    yield from _check_parameters(signature, forward)
+    if signature.call_parameter and role == "undo":
+        text = f"undo `{signature.name}` takes a Call, but it runs when the call is over"
+        yield Problem(forward.name, text, "take an `Undo`; it has `call_key`", signature.where)
+    if signature.undo_parameter and role in {"probe", "capture"}:
+        text = f"{role} `{signature.name}` takes an Undo, but none is running then"
+        yield Problem(forward.name, text, "take a `Call`", signature.where)
+    returns = forward.signature.returns
+    if not accepts(signature.undo_result, returns):
+        expected, given = describe(returns), describe(signature.undo_result)
+        text = f"{role} `{signature.name}` takes Undo[{given}], but `{forward.name}` returns {expected}"
+        yield Problem(forward.name, text, f"annotate it `Undo[{expected}]`", signature.where)
+    if role == "probe" and not accepts(returns | None if returns is not MISSING else returns, signature.returns):
+        text = f"probe `{signature.name}` returns {describe(signature.returns)}"
+        fix = f"return what `{forward.name}` returns, {describe(returns)}, or None for known absent"
+        yield Problem(forward.name, text, fix, signature.where)
+    if role == "guard" and signature.returns is not MISSING and get_origin(bare(signature.returns)) is not Literal:
+        text = f"guard `{signature.name}` returns {describe(signature.returns)}"
+        yield Problem(forward.name, text, "return a `GuardVerdict`", signature.where)
+
+
+def check_invariant(invariant: Invariant) -> Iterator[Problem]:
+    """Check that an invariant takes the results, and nothing else."""
+    signature = invariant.signature
+    if len(signature.parameters) != 1 or signature.call_parameter or signature.undo_parameter:
+        fix = "take one parameter, `results`: the last result of each tool, by tool name"
+        yield Problem(signature.name, "an invariant takes the results of a saga", fix, signature.where)
+
+
+def check_unique(named: Sequence[tuple[str, Any, str]], what: str) -> Iterator[Problem]:
+    """Check that no two different functions share a name; `named` holds name, function and place."""
+    first: dict[str, tuple[Any, str]] = {}
+    for name, function, where in named:
+        other, place = first.setdefault(name, (function, where))
+        if other is not function:
+            yield Problem(name, f"two {what} have this name, the other at {place}", "rename one", where)
+
+
+def _check_parameters(signature: Signature, forward: Forward) -> Iterator[Problem]:
+    known = forward.signature.parameters
+    for name, parameter in signature.parameters.items():
+        if name not in known:
+            text = (
+                f"`{signature.name}` has a parameter `{name}` that `{forward.name}` has not{did_you_mean(name, known)}"
+            )
+            takes = ", ".join(known) or "no parameters"
+            yield Problem(forward.name, text, f"use its parameters by name: {takes}", signature.where)
+        elif not accepts(parameter.annotation, known[name].annotation):
+            expected, given = describe(known[name].annotation), describe(parameter.annotation)
+            text = f"`{name}` is {given} in `{signature.name}`, but {expected} in `{forward.name}`"
+            yield Problem(forward.name, text, f"annotate it {expected}", signature.where)
+
+
+def _check_named(forward: Forward) -> Iterator[Problem]:
+    """Check the traits that name parameters: `secret`, `resource` and `approval`."""
+    traits = forward.traits
+    named: dict[str, Iterable[str]] = {"secret": traits.secret}
+    if isinstance(traits.resource, str):
+        named["resource"] = [field for _, field, _, _ in Formatter().parse(traits.resource) if field is not None]
+    elif traits.resource is not None:
+        named["resource"] = inspect.signature(traits.resource).parameters
+    if not isinstance(traits.approval, bool):
+        named["approval"] = inspect.signature(traits.approval).parameters
+    known = forward.signature.parameters
+    for trait, names in named.items():
+        for name in names:
+            root = re.split(r"[.\[]", name)[0]
+            if root not in known:
+                text = f"{trait} names `{root}`, which is no parameter{did_you_mean(root, known)}"
+                fix = f"use its parameters: {', '.join(known) or 'it has none'}"
+                yield Problem(forward.name, text, fix, forward.signature.where)

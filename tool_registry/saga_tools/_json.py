@@ -1,0 +1,170 @@
+"""JSON values: what may be inside, what a string argument may be decoded into, and how any Python value becomes one.
+
+Pure functions on plain values; the only place where a value that JSON cannot carry is given a form.
+"""
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeAlias, TypeVar, cast
+
+from pydantic_core import to_jsonable_python
+
+Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
+"""A value JSON can carry; integers of any size, no NaN, no lone surrogates."""
+
+Schema: TypeAlias = Mapping[str, Any]
+"""A JSON Schema (2020-12)."""
+
+T = TypeVar("T")
+
+MAX_DEPTH = 64
+MAX_INTEGER_BITS = 8192
+"""Beyond about 4,300 decimal digits Python itself refuses to write an integer as text."""
+TYPE_NAMES: Mapping[type[object], str] = {
+    dict: "object",
+    list: "array",
+    str: "string",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+}
+ALL_TYPES = frozenset({*TYPE_NAMES.values(), "null"})
+CONTAINERS = frozenset({"object", "array"})
+
+
+def decode_strings(schema: Schema, value: T) -> T:
+    """Return `value` with each string decoded that holds an object or array where the schema wants one, and no string.
+
+    Some clients send objects, arrays and what is in them as JSON text. A string is left as it is wherever the schema
+    admits a string, wherever its text is no JSON, and wherever what it holds is not admitted.
+
+    Args:
+        schema: A JSON Schema (2020-12); local references only.
+        value: The instance.
+    """
+    return cast("T", _decode_strings(schema, value, schema))
+
+
+def jsonable(value: object) -> Json:
+    """Return a JSON value for any Python value; never raises, because the effect it reports has happened.
+
+    NaN and the infinities become null, lone surrogates the replacement character, bytes base64, and what has no form in
+    JSON its `repr`.
+    """
+    return _clean(value, 0)
+
+
+def _decode_strings(schema: object, value: object, root: Schema) -> object:
+    found = _resolve(schema, root)
+    if found is None:
+        return value
+    if isinstance(value, str):
+        value = _decoded(value, _admitted(found, root, MAX_DEPTH))
+    wanted = _type_name(value)
+    if wanted not in CONTAINERS:
+        return value
+    fitting = [branch for branch in _branches(found) if wanted in _admitted(branch, root, MAX_DEPTH)]
+    if len(fitting) == 1:
+        return _decode_strings(fitting[0], value, root)
+    if isinstance(value, dict):
+        named, other = found.get("properties", {}), found.get("additionalProperties")
+        members = cast("dict[str, object]", value)
+        return {key: _decode_strings(named.get(key, other), member, root) for key, member in members.items()}
+    first, rest = found.get("prefixItems", ()), found.get("items")
+    return [
+        _decode_strings(first[place] if place < len(first) else rest, item, root)
+        for place, item in enumerate(cast("list[object]", value))
+    ]
+
+
+def _decoded(text: str, admitted: frozenset[str]) -> object:
+    if "string" in admitted or not admitted & CONTAINERS:
+        return text
+    try:
+        value: object = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return value if _type_name(value) in admitted & CONTAINERS else text
+
+
+def _admitted(schema: object, root: Schema, depth: int) -> frozenset[str]:
+    """Return the JSON types a schema admits; all of them where that cannot be told."""
+    found = _resolve(schema, root)
+    if found is None or depth == 0:
+        return ALL_TYPES
+    admitted = ALL_TYPES
+    if "type" in found:
+        declared: str | list[str] = found["type"]
+        admitted &= frozenset([declared] if isinstance(declared, str) else declared)
+    if "const" in found:
+        admitted &= {_type_name(found["const"])}
+    if "enum" in found:
+        admitted &= frozenset(map(_type_name, found["enum"]))
+    if branches := _branches(found):
+        admitted &= frozenset[str]().union(*(_admitted(branch, root, depth - 1) for branch in branches))
+    for part in cast("list[object]", found.get("allOf", [])):
+        admitted &= _admitted(part, root, depth - 1)
+    return admitted
+
+
+def _branches(schema: Schema) -> list[object]:
+    return [*schema.get("anyOf", ()), *schema.get("oneOf", ())]
+
+
+def _type_name(value: object) -> str:
+    return TYPE_NAMES.get(type(value), "null")
+
+
+def _resolve(schema: object, root: Schema) -> Schema | None:
+    """Follow local references; a chain that leads nowhere or round in a circle, and a boolean schema, yield None."""
+    for _ in range(MAX_DEPTH):
+        if not isinstance(schema, dict):
+            return None
+        found = cast("dict[str, Any]", schema)
+        if "$ref" not in found:
+            return found
+        schema = root
+        for name in filter(None, str(found["$ref"]).removeprefix("#").split("/")):
+            members = cast("dict[str, object]", schema) if isinstance(schema, dict) else {}
+            schema = members.get(name.replace("~1", "/").replace("~0", "~"))
+    return None
+
+
+def _clean(value: object, depth: int) -> Json:
+    if value is None or type(value) in (bool, int, float, str):
+        return _clean_scalar(value)
+    if depth > MAX_DEPTH:
+        return _shown(value)
+    if type(value) is dict:
+        members = cast("dict[object, object]", value)
+        return {_key(key): _clean(member, depth + 1) for key, member in members.items()}
+    if type(value) in (list, tuple, set, frozenset):
+        return [_clean(item, depth + 1) for item in cast("Iterable[object]", value)]
+    try:
+        plain = to_jsonable_python(value, fallback=_shown, inf_nan_mode="constants", bytes_mode="base64")
+    except Exception:  # noqa: BLE001  # the author's serialisers may raise anything, and the effect has happened
+        plain = _shown(value)
+    return _clean(plain, depth + 1)
+
+
+def _clean_scalar(value: object) -> Json:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+        return hex(value)
+    return cast("bool | int | None", value)
+
+
+def _key(key: object) -> str:
+    cleaned = _clean(key, 0)
+    return cleaned if isinstance(cleaned, str) else json.dumps(cleaned)
+
+
+def _shown(value: object) -> str:
+    try:
+        return repr(value)[:1000]
+    except Exception:  # noqa: BLE001  # see above
+        return f"<{type(value).__name__}>"

@@ -1,0 +1,120 @@
+"""What an author may say about a tool besides its code: the traits, their defaults and their units.
+
+They are the same words as the keys of `saga.toml`, so that a pair may be declared in either place. Here, and not in the
+server, because the author types them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypedDict
+
+Kind = Literal["read_only", "compensable", "pivot", "retriable"]
+"""What a tool does to the world (Richardson 2018; Microsoft Architecture Center)."""
+
+ErrorMeans = Literal["unknown", "no_effect"]
+"""What an exception of a forward action proves."""
+
+OnRepeat = Literal["run", "replay", "refuse"]
+"""What an equal call means once the first answer was delivered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How often, and how long apart, an attempt is repeated.
+
+    Attributes:
+        attempts: How many attempts in all, the first included.
+        first_delay_s: Longest wait before the second attempt; doubles from there.
+        max_delay_s: What the wait never exceeds.
+    """
+
+    attempts: int
+    first_delay_s: float
+    max_delay_s: float
+
+
+NO_RETRY = Retry(attempts=1, first_delay_s=0.0, max_delay_s=0.0)
+UNDO_RETRY = Retry(attempts=8, first_delay_s=1.0, max_delay_s=300.0)
+
+
+class TraitArguments(TypedDict, total=False):
+    """The keyword arguments of `ToolRegistry.tool`; `Traits` has their meaning and defaults."""
+
+    name: str
+    title: str
+    kind: Kind
+    timeout_s: float
+    hard_deadline_s: float | None
+    settle_s: float
+    retry: Retry
+    idempotent: bool
+    error_means: ErrorMeans
+    on_repeat: OnRepeat
+    resource: str | Callable[..., str] | None
+    secret: Sequence[str]
+    approval: bool | Callable[..., bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traits:
+    """The traits of one tool.
+
+    Attributes:
+        kind: What it does to the world.
+        timeout_s: How long a call is waited for; the call itself goes on.
+        hard_deadline_s: How long after its start a call counts as running; ten times `timeout_s` unless given.
+        settle_s: How long after the end of a call a probe's "absent" is believed.
+        retry: How a failed forward action is attempted again.
+        idempotent: An attempt of unknown outcome may be sent again with the same key.
+        error_means: What an exception proves, other than `NoEffect`, which is always without effect.
+        on_repeat: What an equal call means after the first one's answer was delivered.
+        resource: What one saga at a time may hold: a text with `{parameter}` in it, or a function of the parameters.
+        secret: Parameters whose values are stored only where an undo needs them.
+        approval: Whether a person must agree first: always, never, or by a function of the parameters.
+    """
+
+    kind: Kind = "compensable"
+    timeout_s: float = 30.0
+    hard_deadline_s: float | None = None
+    settle_s: float = 5.0
+    retry: Retry = NO_RETRY
+    idempotent: bool = False
+    error_means: ErrorMeans = "unknown"
+    on_repeat: OnRepeat = "run"
+    resource: str | Callable[..., str] | None = None
+    secret: Sequence[str] = ()
+    approval: bool | Callable[..., bool] = False
+
+    @property
+    def deadline_s(self) -> float:
+        """Seconds after its start for which a call counts as running."""
+        return 10 * self.timeout_s if self.hard_deadline_s is None else self.hard_deadline_s
+
+
+class UndoArguments(TypedDict, total=False):
+    """The keyword arguments of `ToolRegistry.undoes` and `ToolRegistry.part`; `UndoTraits` has their defaults."""
+
+    idempotent: bool
+    safe_if_absent: bool
+    needs_result: bool
+    retry: Retry
+    timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoTraits:
+    """The traits of one undo.
+
+    Attributes:
+        idempotent: An attempt of unknown outcome may be sent again with the same key.
+        safe_if_absent: It is harmless where the forward action never took effect.
+        needs_result: It must not be called without the forward action's result.
+        retry: Its attempts; when they are used up it is a dead letter.
+        timeout_s: How long an attempt is waited for.
+    """
+
+    idempotent: bool = True
+    safe_if_absent: bool = True
+    needs_result: bool = False
+    retry: Retry = UNDO_RETRY
+    timeout_s: float = 30.0
