@@ -21,13 +21,11 @@ from saga_mcp.domain.events import (
     SavepointSet,
 )
 from saga_mcp.domain.rollback import in_scope, rollback_done
-from saga_mcp.domain.state import Part, Saga, Savepoint, Step, WantedAbort
+from saga_mcp.domain.state import Saga, Savepoint, Step, WantedAbort
 from saga_mcp.domain.transition import put_step, require, step_of
+from saga_mcp.domain.undo_parts import next_generation
 from saga_mcp.domain.values import (
     WHOLE_SAGA,
-    ItemKind,
-    PartAction,
-    PartState,
     Phase,
     StepState,
 )
@@ -58,7 +56,9 @@ def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
             _require_target(saga, event.target)
             wanted = saga.abort_wanted
             target = event.target if wanted is None else min(wanted.target, event.target)
-            return replace(saga, abort_wanted=WantedAbort(event.cause, target, event.by, event.reason))
+            return replace(
+                saga, abort_wanted=WantedAbort(cause=event.cause, target=target, by=event.by, reason=event.reason)
+            )
         case RollbackFinished():
             return _finish_rollback(saga)
         case RollbackReopened(step=number):
@@ -174,21 +174,3 @@ def _reopen(saga: Saga, step: Step) -> Saga:
     require(saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}, f"the saga is {saga.phase}")
     again = replace(step, late=False, state=StepState.SUCCEEDED, parts=next_generation(step))
     return put_step(replace(saga, phase=Phase.COMPENSATING), again)
-
-
-def next_generation(step: Step) -> tuple[Part, ...] | None:
-    """The undo once more, under new keys; held for a person where sending it twice is not declared safe (S5.5, S6.3)."""
-    if step.parts is None:
-        return None
-    safe = all(part.spec.idempotent or part.spec.action is not PartAction.CALL for part in step.parts)
-    return tuple(
-        Part(
-            id=part.id,
-            spec=part.spec,
-            generation=part.generation + 1,
-            state=PartState.PENDING if safe else PartState.WAITING,
-            item=None if safe else ItemKind.DEAD_LETTER,
-            error="" if safe else "the effect landed after its undo ran, and this undo is not declared idempotent",
-        )
-        for part in step.parts
-    )

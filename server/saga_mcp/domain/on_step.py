@@ -67,8 +67,11 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
         case StepAttemptEnded():
             require(step.running, "no attempt is running")
             require(step.state in {StepState.INTENDED, StepState.IN_DOUBT}, f"the step is {step.state}")
-            unknown = step.unknown_attempts + (event.effect is Effect.UNKNOWN)
-            return put_step(saga, replace(step, running=False, unknown_attempts=unknown, end_known=True, error=event.error))
+            # In doubt, the running attempt already counts as unknown.
+            unknown = step.unknown_attempts + (event.effect is Effect.UNKNOWN and step.state is StepState.INTENDED)
+            return put_step(
+                saga, replace(step, running=False, unknown_attempts=unknown, end_known=True, error=event.error)
+            )
         case UndoRegistered():
             return _register_undo(saga, step, event.part)
         case StepSucceeded():
@@ -93,7 +96,8 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
         case StepRunEnded():
             require(step.running and step.state is not StepState.INTENDED, "no answer is awaited any more")
             return put_step(
-                saga, replace(step, running=False, overdue=False, end_known=event.end_known, error=event.error or step.error)
+                saga,
+                replace(step, running=False, overdue=False, end_known=event.end_known, error=event.error or step.error),
             )
         case StepOverdue():
             require(step.running and step.state is StepState.IN_DOUBT and not step.overdue, "the step is not running")
@@ -135,7 +139,9 @@ def require_admissible(saga: Saga, plan: StepPlan) -> None:
         require(plan.kind is not Kind.RETRIABLE, "retriable steps need a pivot before them")
     if plan.kind is Kind.PIVOT:
         require(not saga.running and not saga.unended and not saga.in_doubt, "an earlier step is unsettled")
-        require(not any(s.state is StepState.AWAITING_APPROVAL or s.late for s in saga.steps), "an earlier step is open")
+        require(
+            not any(s.state is StepState.AWAITING_APPROVAL or s.late for s in saga.steps), "an earlier step is open"
+        )
 
 
 def _await_approval(saga: Saga, event: StepAwaitingApproval) -> Saga:
@@ -181,7 +187,8 @@ def _attempt(saga: Saga, step: Step, owner: str) -> Saga:
         step.plan.idempotent or not (in_doubt or step.unknown_attempts),
         "an attempt of unknown outcome may be sent again only where the tool is idempotent",
     )
-    return put_step(saga, replace(step, running=True, end_known=False, attempts=step.attempts + 1, owner=owner))
+    sent = replace(step, running=True, end_known=False, attempts=step.attempts + 1, owner=owner)
+    return put_step(saga, replace(sent, unknown_attempts=step.unknown_attempts + in_doubt))
 
 
 def _register_undo(saga: Saga, step: Step, part: PartSpec) -> Saga:
@@ -235,7 +242,7 @@ def _exempt(saga: Saga, step: Step, event: StepExempted) -> Saga:
             late=False,
             exhausted=False,
             order=step.order or saga.seq,
-            owner=event.by,
+            person=event.by,
             note=event.note,
         ),
     )

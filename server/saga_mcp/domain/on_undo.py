@@ -18,11 +18,10 @@ from saga_mcp.domain.events import (
     UndoSettled,
     UndoSucceeded,
 )
-from saga_mcp.domain.on_saga import next_generation
 from saga_mcp.domain.rollback import next_undo, step_item, undo_probe_due
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.transition import put_step, require, step_of
-from saga_mcp.domain.undo_parts import part_of, with_part
+from saga_mcp.domain.undo_parts import next_generation, part_of, with_part
 from saga_mcp.domain.values import (
     Effect,
     ItemKind,
@@ -32,9 +31,7 @@ from saga_mcp.domain.values import (
     StepState,
 )
 
-RESUMABLE = frozenset(
-    {ItemKind.DEAD_LETTER, ItemKind.TARGET_CHANGED, ItemKind.UNDO_IN_DOUBT, ItemKind.GUARD_CONFLICT}
-)
+RESUMABLE = frozenset({ItemKind.DEAD_LETTER, ItemKind.TARGET_CHANGED, ItemKind.UNDO_IN_DOUBT, ItemKind.GUARD_CONFLICT})
 """Items that `retry` (or `resolve --overwrite`) settles (S14.3)."""
 RESOLVABLE = frozenset(
     {
@@ -100,7 +97,7 @@ def apply_undo_event(saga: Saga, event: UndoEvent) -> Saga:  # noqa: C901 - one 
             require(undo_probe_due(part), "no probe is due")
             moved = replace(part, probes_ended=True)
         case UndoSettled():
-            require(_in_doubt(part), f"the part is {part.state}")
+            require(_open_to_settling(part, done=event.done), f"the part is {part.state}")
             moved = _done(part) if event.done else replace(part, state=PartState.PENDING, running=False, item=None)
         case UndoParked():
             require(part.state in {PartState.PENDING, PartState.UNDO_IN_DOUBT} and not part.running, "it is under way")
@@ -117,10 +114,11 @@ def _require_turn(saga: Saga, step: Step, part: Part) -> None:
     require(turn is not None and turn.part.id == part.id, f"it is not the turn of part {part.id}")
 
 
-def _in_doubt(part: Part) -> bool:
-    return part.state is PartState.UNDO_IN_DOUBT or (
-        part.state is PartState.WAITING and part.item in {ItemKind.UNDO_IN_DOUBT, ItemKind.DEAD_LETTER}
-    )
+def _open_to_settling(part: Part, *, done: bool) -> bool:
+    if part.state is PartState.UNDO_IN_DOUBT:
+        return True
+    # A late answer of an attempt whose part was already given up.
+    return done and part.state is PartState.WAITING and part.item in {ItemKind.UNDO_IN_DOUBT, ItemKind.DEAD_LETTER}
 
 
 def _done(part: Part) -> Part:
@@ -151,7 +149,7 @@ def _resume(saga: Saga, step: Step, event: UndoResumed) -> Saga:
 def _resolve(saga: Saga, step: Step, event: UndoResolved) -> Saga:
     item = step_item(saga, step)
     require(item in RESOLVABLE, "nothing here can be resolved as undone")
-    step = replace(step, by_person=True, owner=event.by, note=event.note)
+    step = replace(step, person=event.by, note=event.note)
     part = step.next_part
     if item in {ItemKind.CANNOT_BUILD, ItemKind.LATE_EFFECT} or part is None:
         return put_step(saga, replace(step, state=StepState.COMPENSATED, late=False))

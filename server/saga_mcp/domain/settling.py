@@ -22,7 +22,7 @@ def settle(saga: Saga, step: Step, event: StepSettled) -> Saga:
         # A late answer is the call's end; a person vouches for it.
         step = replace(step, running=False, overdue=False, end_known=True)
     if event.by is SettledBy.PERSON:
-        step = replace(step, by_person=True, note=event.note)
+        step = replace(step, person=event.person, note=event.note)
     return put_step(saga, _landed(saga, step, event) if event.landed else _absent(saga, step, event))
 
 

@@ -76,8 +76,8 @@ class Step:
     accepted: bool = False
     """A failure the caller acknowledged, or that a save-point roll-back took back."""
     reply_lost: bool = False
-    by_person: bool = False
-    """Undone or settled by a person's hand."""
+    person: str = ""
+    """Who settled, undid or exempted the step by hand."""
     owner: str = ""
     parts: tuple[Part, ...] | None = ()
     """The undo in the order in which it runs; None: it cannot be built."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from saga_mcp.domain.events import PartSpec
 from saga_mcp.domain.state import Part, Step
-from saga_mcp.domain.values import PartState
+from saga_mcp.domain.values import ItemKind, PartAction, PartState
 
 
 def bind(step: Step, main: tuple[PartSpec, ...] | None, build_error: str) -> Step:
@@ -30,4 +30,24 @@ def with_part(step: Step, part: Part) -> Step:
 
 def untouched(step: Step) -> bool:
     """Whether no undo of the step was ever sent or settled."""
-    return all(part.state is PartState.PENDING and part.tries == 0 and part.generation == 0 for part in step.parts or ())
+    return all(
+        part.state is PartState.PENDING and part.tries == 0 and part.generation == 0 for part in step.parts or ()
+    )
+
+
+def next_generation(step: Step) -> tuple[Part, ...] | None:
+    """The undo once more, under new keys; held for a person where twice is not declared safe (S5.5, S6.3)."""
+    if step.parts is None:
+        return None
+    safe = all(part.spec.idempotent or part.spec.action is not PartAction.CALL for part in step.parts)
+    return tuple(
+        Part(
+            id=part.id,
+            spec=part.spec,
+            generation=part.generation + 1,
+            state=PartState.PENDING if safe else PartState.WAITING,
+            item=None if safe else ItemKind.DEAD_LETTER,
+            error="" if safe else "the effect landed after its undo ran, and this undo is not declared idempotent",
+        )
+        for part in step.parts
+    )

@@ -1,0 +1,186 @@
+"""What waits for a person, the reported state, and the line that sums a saga up (SEMANTICS.md S2.2, S2.3, S14.3).
+
+All of it is computed from the fold, never stored as a state of its own, so that nothing can be reported as clean that is not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saga_mcp.domain.rollback import in_scope, step_item
+from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.values import ItemKind, PartAction, PartState, Phase, StepState, Urgency
+
+NEEDS_ATTENTION = "needs_attention"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """Something that waits for a person, named `<saga>.<step>`; step 0 is the saga itself."""
+
+    saga_id: str
+    step: int
+    kind: ItemKind
+    tool: str = ""
+    urgency: Urgency = Urgency.NORMAL
+    message: str = ""
+
+    @property
+    def name(self) -> str:
+        """How people name it on the command line."""
+        return f"{self.saga_id}.{self.step}"
+
+
+VERBS: dict[ItemKind, tuple[str, ...]] = {
+    ItemKind.IN_DOUBT: ("probe", "resolve --landed", "resolve --absent", "exempt"),
+    ItemKind.UNDO_IN_DOUBT: ("probe", "resolve --undone", "retry", "exempt"),
+    ItemKind.DEAD_LETTER: ("retry", "resolve --undone", "exempt"),
+    ItemKind.TARGET_CHANGED: ("retry", "resolve --undone", "exempt"),
+    ItemKind.MANUAL_UNDO: ("resolve --undone", "exempt"),
+    ItemKind.CANNOT_BUILD: ("resolve --landed --result", "resolve --undone", "exempt"),
+    ItemKind.GUARD_CONFLICT: ("retry", "resolve --overwrite", "resolve --keep"),
+    ItemKind.RETRIABLE_EXHAUSTED: ("retry", "resolve --landed", "exempt"),
+    ItemKind.LATE_EFFECT: ("resolve --undone", "exempt"),
+    ItemKind.INVARIANT: ("exempt",),
+    ItemKind.APPROVAL: ("approve", "reject"),
+    ItemKind.IDLE: ("commit", "abort"),
+    ItemKind.QUARANTINE: ("retry", "export"),
+}
+"""What a person can do about each kind of item (S14.3)."""
+
+_SILENT = frozenset({ItemKind.APPROVAL, ItemKind.IDLE, ItemKind.INVARIANT})
+"""Items that do not change the reported state (S14.2)."""
+
+
+def items(saga: Saga) -> tuple[Item, ...]:
+    """Everything of this saga that waits for a person, by step number; the saga's own first."""
+    found: list[Item] = []
+    if saga.idle and saga.phase is Phase.ACTIVE:
+        found.append(Item(saga_id=saga.id, step=0, kind=ItemKind.IDLE))
+    elif saga.violations:
+        names = ", ".join(saga.violations)
+        found.append(
+            Item(saga_id=saga.id, step=0, kind=ItemKind.INVARIANT, message=f"violated after the pivot: {names}")
+        )
+    for step in saga.steps:
+        kind = step_item(saga, step)
+        if kind is not None:
+            found.append(_item(saga, step, kind))
+    return tuple(found)
+
+
+def _item(saga: Saga, step: Step, kind: ItemKind) -> Item:
+    part = step.next_part
+    held = part is not None and kind in {
+        ItemKind.DEAD_LETTER,
+        ItemKind.TARGET_CHANGED,
+        ItemKind.MANUAL_UNDO,
+        ItemKind.GUARD_CONFLICT,
+        ItemKind.UNDO_IN_DOUBT,
+    }
+    message = part.error if held and part is not None else step.build_error or step.error
+    return Item(
+        saga_id=saga.id,
+        step=step.number,
+        kind=kind,
+        tool=step.tool,
+        urgency=part.urgency if held and part is not None else Urgency.NORMAL,
+        message=message,
+    )
+
+
+def reported_state(saga: Saga) -> str:
+    """The phase, or `needs_attention` where an effect may be unsettled and nothing runs or is due that could settle it."""
+    return NEEDS_ATTENTION if any(_alarms(saga, item) for item in items(saga)) else saga.phase.value
+
+
+def _alarms(saga: Saga, item: Item) -> bool:
+    if item.kind in _SILENT or item.step == 0:
+        return False
+    if saga.phase is not Phase.ACTIVE:
+        return True
+    # While a saga is active an undo that cannot be built yet harms nobody; a doubt that nothing can settle does (S2.2).
+    return item.kind in {ItemKind.IN_DOUBT, ItemKind.RETRIABLE_EXHAUSTED, ItemKind.LATE_EFFECT}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tally:
+    """What became of a saga's steps, counted."""
+
+    done: int = 0
+    no_effect: int = 0
+    undone: int = 0
+    by_person: int = 0
+    residue: int = 0
+    exempt: int = 0
+    exempt_by: tuple[str, ...] = ()
+    running: int = 0
+    open: int = 0
+    """Steps whose effect may stand although it should not, or whose outcome is not known."""
+
+
+def tally(saga: Saga) -> Tally:
+    """Count the steps by what became of them."""
+    done = no_effect = undone = by_person = residue = running = opened = exempt = 0
+    names: list[str] = []
+    for step in saga.steps:
+        if step.late:
+            opened += 1
+        elif step.state is StepState.EXEMPT:
+            exempt += 1
+            if step.person not in names:
+                names.append(step.person)
+        elif step.state in {StepState.FAILED, StepState.CANCELLED}:
+            no_effect += 1
+        elif step.state is StepState.COMPENSATED:
+            if step.person:
+                by_person += 1
+            elif is_residue(step):
+                residue += 1
+            else:
+                undone += 1
+        elif step.running:
+            running += 1
+        elif step.state is StepState.SUCCEEDED and not (saga.phase is Phase.COMPENSATING and in_scope(saga, step)):
+            done += 1
+        elif step.state is not StepState.AWAITING_APPROVAL:
+            opened += 1
+    return Tally(
+        done=done,
+        no_effect=no_effect,
+        undone=undone,
+        by_person=by_person,
+        residue=residue,
+        exempt=exempt,
+        exempt_by=tuple(names),
+        running=running,
+        open=opened,
+    )
+
+
+def is_residue(step: Step) -> bool:
+    """Whether something of a compensated step stays in the world because the config says so."""
+    return any(
+        part.spec.action is PartAction.LEAVE and part.state is PartState.DONE and part.tries == 0
+        for part in step.parts or ()
+    )
+
+
+def summary(saga: Saga) -> str:
+    """The one line that sums a saga up, everywhere (S2.3), e.g. `compensated: 3 undone, 1 exempt (ada), 0 open`."""
+    count = tally(saga)
+    parts = [f"{count.done} done"] if count.done or saga.phase in {Phase.ACTIVE, Phase.COMMITTED} else []
+    if count.undone or saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}:
+        parts.append(f"{count.undone} undone")
+    parts += [
+        f"{number} {label}"
+        for number, label in (
+            (count.no_effect, "without effect"),
+            (count.by_person, "by a person"),
+            (count.residue, "residue"),
+            (count.exempt, f"exempt ({', '.join(count.exempt_by)})"),
+            (count.running, "running"),
+        )
+        if number
+    ]
+    return f"{reported_state(saga)}: {', '.join([*parts, f'{count.open} open'])}"

@@ -1,0 +1,66 @@
+"""Names: saga ids with their check character, and the keys derived from them (SEMANTICS.md S1.4, S6.3).
+
+Pure: random bytes are handed in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+"""Crockford base32, lower case."""
+_PREFIX = "sg-"
+_DIGITS = 26
+ENTROPY_BYTES = 16
+"""128 bits, as the protocol asks of a handle that is not otherwise protected."""
+
+
+def saga_id(entropy: bytes) -> str:
+    """The id made of 16 random bytes: `sg-`, 26 base32 characters and a check character that is itself base32.
+
+    Raises:
+        ValueError: `entropy` has another length.
+    """
+    if len(entropy) != ENTROPY_BYTES:
+        message = f"an id is made of {ENTROPY_BYTES} bytes"
+        raise ValueError(message)
+    number = int.from_bytes(entropy, "big")
+    digits = "".join(_ALPHABET[(number >> shift) & 31] for shift in range(5 * (_DIGITS - 1), -1, -5))
+    return f"{_PREFIX}{digits}{_check(digits)}"
+
+
+def normal_saga_id(text: str) -> str | None:
+    """`text` as the log stores it, or None if it cannot be a saga id (mistyped: the check character does not fit)."""
+    name = text.strip().lower()
+    digits, check = name[len(_PREFIX) : -1], name[-1:]
+    if not name.startswith(_PREFIX) or len(digits) != _DIGITS or any(c not in _ALPHABET for c in digits):
+        return None
+    return name if check == _check(digits) else None
+
+
+def _check(digits: str) -> str:
+    """A weighted sum modulo 31: catches any single wrong character but one pair, and any swap of neighbours."""
+    total = sum(weight * _ALPHABET.index(digit) for weight, digit in enumerate(digits, 1))
+    return _ALPHABET[total % 31]
+
+
+def step_key(realm: str, saga: str, number: int, *, kind: str = "base32") -> str:
+    """The idempotency key of a step: the same for all its attempts, never the agent's text (S6.3).
+
+    Args:
+        realm: the saga's realm.
+        saga: the saga's id.
+        number: the step's number.
+        kind: `base32` (26 characters), `hex` (32) or `uuid`, as the receiving tool wants it.
+    """
+    digest = hashlib.sha256(f"{realm}\0{saga}\0{number}".encode()).digest()[:ENTROPY_BYTES]
+    if kind == "base32":
+        value = int.from_bytes(digest, "big")
+        return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(5 * (_DIGITS - 1), -1, -5))
+    text = digest.hex()
+    return text if kind == "hex" else f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
+def undo_key(key: str, part: str, generation: int) -> str:
+    """The idempotency key of an undo part: kept over retries, the next generation after a late effect (S6.3)."""
+    return f"{key}.u{part}.g{generation}"

@@ -1,0 +1,127 @@
+"""Decisions on what a person says about an attention item, each with a name and a note. Pure (SEMANTICS.md S14.3)."""
+
+from __future__ import annotations
+
+from saga_mcp.domain.attention import VERBS
+from saga_mcp.domain.draft import Draft, Driving
+from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.errors import ItemRefused, SagaNotFound
+from saga_mcp.domain.events import (
+    Event,
+    InvariantExempted,
+    RollbackReopened,
+    StepExempted,
+    StepResumed,
+    StepSettled,
+    UndoResolved,
+    UndoResumed,
+)
+from saga_mcp.domain.rollback import step_item
+from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.values import ItemKind, JsonValue, Phase, SettledBy, StepState
+
+
+def _item(saga: Saga, number: int, verb: str) -> tuple[Step, ItemKind]:
+    """The step and the item at it that `verb` fits.
+
+    Raises:
+        SagaNotFound: there is no such saga.
+        ItemRefused: nothing waits there, or the verb does not fit.
+    """
+    if not saga.opened:
+        raise SagaNotFound(saga.id)
+    step = saga.find_step(number)
+    kind = step_item(saga, step) if step is not None else None
+    if step is None or kind is None:
+        message = f"Nothing waits for a person at {saga.id}.{number}. Nothing was changed. See `saga-mcp attention`."
+        raise ItemRefused(message)
+    if verb not in VERBS[kind]:
+        fitting = " | ".join(VERBS[kind])
+        message = f"{saga.id}.{number} is an item of the kind {kind}: `{verb}` does not fit. It takes: {fitting}."
+        raise ItemRefused(message)
+    return step, kind
+
+
+def exempt(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
+    """A person decides that what the step did, if anything, stays."""
+    draft = Draft(saga)
+    if number == 0 and saga.violations:
+        for name in saga.violations:
+            draft.add(InvariantExempted(name=name, by=by, note=note))
+        return draft.close(driving)
+    _, kind = _item(saga, number, "exempt" if not _at_guard(saga, number) else "resolve --keep")
+    del kind
+    draft.add(StepExempted(step=number, by=by, note=note))
+    return draft.close(driving)
+
+
+def _at_guard(saga: Saga, number: int) -> bool:
+    step = saga.find_step(number)
+    return step is not None and step_item(saga, step) is ItemKind.GUARD_CONFLICT
+
+
+def retry(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
+    """A person lets what is stuck try again, with fresh attempts and the same key."""
+    _, kind = _item(saga, number, "retry")
+    draft = Draft(saga)
+    if kind is ItemKind.RETRIABLE_EXHAUSTED:
+        draft.add(StepResumed(step=number, by=by, note=note))
+    else:
+        draft.add(UndoResumed(step=number, by=by, note=note))
+    return draft.close(driving)
+
+
+def overwrite(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
+    """A person lets an undo go on although the guard found a conflict."""
+    _item(saga, number, "resolve --overwrite")
+    draft = Draft(saga)
+    draft.add(UndoResumed(step=number, by=by, note=note, overwrite=True))
+    return draft.close(driving)
+
+
+def resolve_undone(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
+    """A person undid it by hand; what else the step's undo has goes on."""
+    _item(saga, number, "resolve --undone")
+    draft = Draft(saga)
+    draft.add(UndoResolved(step=number, by=by, note=note))
+    return draft.close(driving)
+
+
+def resolve_landed(
+    saga: Saga, number: int, *, result: JsonValue, undo: BoundUndo, by: str, note: str, driving: Driving
+) -> tuple[Event, ...]:
+    """A person found that the step took effect, and may know its result."""
+    step = saga.find_step(number)
+    verb = "resolve --landed --result" if step is not None and _cannot_build(saga, step) else "resolve --landed"
+    _item(saga, number, verb)
+    draft = Draft(saga)
+    parts, build_error = undo
+    draft.add(
+        StepSettled(
+            step=number,
+            landed=True,
+            by=SettledBy.PERSON,
+            person=by,
+            result=result,
+            parts=parts,
+            build_error=build_error,
+            note=note,
+        )
+    )
+    if draft.step(number).late and draft.saga.phase is Phase.COMPENSATED:
+        draft.add(RollbackReopened(step=number))
+    return draft.close(driving)
+
+
+def _cannot_build(saga: Saga, step: Step) -> bool:
+    return step_item(saga, step) is ItemKind.CANNOT_BUILD
+
+
+def resolve_absent(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
+    """A person found that the step had no effect."""
+    step, _ = _item(saga, number, "resolve --absent")
+    draft = Draft(saga)
+    draft.add(StepSettled(step=number, landed=False, by=SettledBy.PERSON, person=by, note=note))
+    if step.state is StepState.IN_DOUBT:
+        draft.abort_on_error(f"step_failed:{number}", driving)
+    return draft.close(driving)

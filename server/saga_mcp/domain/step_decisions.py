@@ -1,0 +1,220 @@
+"""Decisions on what became of a forward action. Pure; legal whatever happened to the saga meanwhile (SEMANTICS.md S3, S4).
+
+Each function states one observation: it landed, it did not, the wait ended, the call was lost, a probe spoke. What that means
+depends on the state the saga is in when the observation is stored, which may not be the state in which the call was sent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saga_mcp.domain.draft import Draft, Driving, whole
+from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.events import (
+    Event,
+    InvariantViolated,
+    RollbackReopened,
+    StepAttempted,
+    StepAttemptEnded,
+    StepExhausted,
+    StepFailed,
+    StepFellInDoubt,
+    StepOverdue,
+    StepProbesEnded,
+    StepRunEnded,
+    StepSettled,
+    StepSucceeded,
+)
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import Effect, JsonValue, Kind, Phase, SettledBy, StepState
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landing:
+    """A forward action that took effect."""
+
+    result: JsonValue
+    undo: BoundUndo
+    violated: tuple[str, ...] = ()
+    """Invariants that do not hold with this result (S9.3)."""
+
+
+def landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple[Event, ...]:
+    """The call answered with success, in time or late."""
+    draft = Draft(saga)
+    step = saga.step(number)
+    parts, build_error = landing.undo
+    if step.state is StepState.INTENDED and step.running:
+        draft.add(StepSucceeded(step=number, result=landing.result, parts=parts, build_error=build_error))
+        _check_invariants(draft, number, landing.violated, driving)
+        return draft.close(driving)
+    _settle_landed(draft, number, landing, SettledBy.LATE_ANSWER, driving)
+    return draft.close(driving)
+
+
+def _settle_landed(draft: Draft, number: int, landing: Landing, by: SettledBy, driving: Driving) -> None:
+    step = draft.step(number)
+    if step.landed is True:
+        if step.running and by is SettledBy.LATE_ANSWER:
+            draft.add(StepRunEnded(step=number, end_known=True))
+        return
+    parts, build_error = landing.undo
+    draft.add(StepSettled(step=number, landed=True, by=by, result=landing.result, parts=parts, build_error=build_error))
+    if draft.step(number).late and draft.saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}:
+        draft.add(RollbackReopened(step=number))
+    elif draft.step(number).state is StepState.SUCCEEDED:
+        _check_invariants(draft, number, landing.violated, driving)
+
+
+def _check_invariants(draft: Draft, number: int, violated: tuple[str, ...], driving: Driving) -> None:
+    for name in violated:
+        if draft.saga.phase is Phase.ACTIVE:
+            draft.add(InvariantViolated(name=name, step=number))
+            draft.abort(whole(f"invariant:{name}", driving.driver, by="policy"), driving.bind)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Miss:
+    """An attempt that answered, and not with success."""
+
+    effect: Effect
+    error: str
+    more: bool = False
+    """The retry policy allows another attempt."""
+
+
+def missed(saga: Saga, number: int, miss: Miss, driving: Driving) -> tuple[Event, ...]:
+    """The call answered with an error; the answer is its known end."""
+    draft = Draft(saga)
+    step = saga.step(number)
+    if step.state is StepState.INTENDED and step.running:
+        _first_miss(draft, number, miss, driving)
+    elif step.state is StepState.IN_DOUBT and step.running:
+        if miss.effect is Effect.NONE and step.unknown_attempts <= 1:
+            draft.add(StepSettled(step=number, landed=False, by=SettledBy.LATE_ANSWER, note=miss.error))
+            draft.abort_on_error(f"step_failed:{number}", driving)
+        else:
+            draft.add(StepRunEnded(step=number, end_known=True, error=miss.error))
+            _abort_unless_probed(draft, number, driving)
+    elif step.running:
+        draft.add(StepRunEnded(step=number, end_known=True, error=miss.error))
+    return draft.close(driving)
+
+
+def _first_miss(draft: Draft, number: int, miss: Miss, driving: Driving) -> None:
+    step = draft.step(number)
+    again = miss.more and draft.saga.phase is Phase.ACTIVE and draft.saga.abort_wanted is None
+    known_absent = miss.effect is Effect.NONE and step.unknown_attempts == 0
+    if step.kind is Kind.RETRIABLE or (again and (known_absent or step.plan.idempotent)):
+        draft.add(StepAttemptEnded(step=number, effect=miss.effect, error=miss.error))
+        if not again:
+            draft.add(StepExhausted(step=number, error=miss.error))
+    elif known_absent:
+        draft.add(StepFailed(step=number, error=miss.error))
+        draft.abort_on_error(f"step_failed:{number}", driving)
+    else:
+        parts, build_error = driving.bind(step)
+        draft.add(
+            StepFellInDoubt(
+                step=number, reason="error", end_known=True, parts=parts, build_error=build_error, error=miss.error
+            )
+        )
+        _abort_unless_probed(draft, number, driving)
+
+
+def _abort_unless_probed(draft: Draft, number: int, driving: Driving) -> None:
+    """Under `on_error = "abort"` a doubt that no probe can settle aborts at once (S4.2)."""
+    step = draft.step(number)
+    if step.state is StepState.IN_DOUBT and not step.probe_due and step.kind is not Kind.RETRIABLE:
+        draft.abort_on_error(f"step_failed:{number}", driving)
+
+
+def timed_out(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
+    """The wait ended, the call did not (S3.3)."""
+    step = saga.step(number)
+    if step.state is not StepState.INTENDED or not step.running:
+        return ()
+    parts, build_error = driving.bind(step)
+    return (StepFellInDoubt(step=number, reason="timeout", running=True, parts=parts, build_error=build_error),)
+
+
+def run_lost(saga: Saga, number: int, *, reason: str, end_known: bool, driving: Driving) -> tuple[Event, ...]:
+    """The call will bring no answer any more: its process died, its transport was lost, or its hard deadline passed."""
+    draft = Draft(saga)
+    step = saga.step(number)
+    if step.state is StepState.INTENDED and step.running:
+        parts, build_error = driving.bind(step)
+        draft.add(
+            StepFellInDoubt(
+                step=number, reason=reason, end_known=end_known, parts=parts, build_error=build_error, error=reason
+            )
+        )
+    elif step.running:
+        draft.add(StepRunEnded(step=number, end_known=end_known, error=step.error or reason))
+    _abort_unless_probed(draft, number, driving)
+    return draft.close(driving)
+
+
+def overdue(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
+    """A call that cannot be stopped passed its hard deadline: it is never undone by itself (S3.3)."""
+    draft = Draft(saga)
+    step = saga.step(number)
+    if step.state is StepState.IN_DOUBT and step.running and not step.overdue:
+        draft.add(StepOverdue(step=number))
+        draft.abort_on_error(f"step_failed:{number}", driving)
+    return draft.close(driving)
+
+
+def abort_after_wait(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
+    """`probe_for_s` after the time limit there is still no answer: the policy's abort begins, and waits for it (S4.2)."""
+    draft = Draft(saga)
+    step = saga.step(number)
+    if step.state is StepState.IN_DOUBT and step.kind is not Kind.RETRIABLE:
+        draft.abort_on_error(f"step_failed:{number}", driving)
+    return draft.close(driving)
+
+
+def attempt_again(saga: Saga, number: int, owner: str) -> tuple[Event, ...]:
+    """Record a further attempt before it is sent; none where the saga closed, or the step was settled meanwhile."""
+    step = saga.step(number)
+    if saga.phase is not Phase.ACTIVE or saga.abort_wanted is not None or step.running or step.exhausted:
+        return ()
+    if step.state is StepState.INTENDED or (step.state is StepState.IN_DOUBT and step.plan.idempotent):
+        return (StepAttempted(step=number, owner=owner),)
+    return ()
+
+
+def give_up_retriable(saga: Saga, number: int, error: str) -> tuple[Event, ...]:
+    """A retriable step used up its attempts: a person is asked (S7.2)."""
+    step = saga.step(number)
+    if step.exhausted or step.running or step.state not in {StepState.INTENDED, StepState.IN_DOUBT}:
+        return ()
+    return (StepExhausted(step=number, error=error),)
+
+
+def probed_landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple[Event, ...]:
+    """A probe found the effect: that settles at once (S3.4)."""
+    draft = Draft(saga)
+    if saga.step(number).state in {StepState.IN_DOUBT, StepState.COMPENSATING}:
+        _settle_landed(draft, number, landing, SettledBy.PROBE, driving)
+    return draft.close(driving)
+
+
+def probed_absent(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
+    """A probe that began late enough after the call's end found no effect (S3.4)."""
+    draft = Draft(saga)
+    step = saga.step(number)
+    if step.state is StepState.IN_DOUBT and not step.running:
+        draft.add(StepSettled(step=number, landed=False, by=SettledBy.PROBE))
+        if step.kind is not Kind.RETRIABLE:
+            draft.abort_on_error(f"step_failed:{number}", driving)
+    return draft.close(driving)
+
+
+def probes_ended(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
+    """No probe gave a verdict in the time it had (S4.2)."""
+    draft = Draft(saga)
+    if saga.step(number).probe_due:
+        draft.add(StepProbesEnded(step=number))
+        _abort_unless_probed(draft, number, driving)
+    return draft.close(driving)

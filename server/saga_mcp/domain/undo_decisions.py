@@ -1,0 +1,127 @@
+"""Decisions on what became of an undo. Pure (SEMANTICS.md S5, S6)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saga_mcp.domain.draft import Draft, Driving
+from saga_mcp.domain.events import (
+    Event,
+    PartSpec,
+    UndoFailed,
+    UndoFellInDoubt,
+    UndoIntended,
+    UndoParked,
+    UndoProbesEnded,
+    UndoRunEnded,
+    UndoSettled,
+    UndoSucceeded,
+)
+from saga_mcp.domain.rollback import next_undo
+from saga_mcp.domain.state import Part, Saga
+from saga_mcp.domain.undo_parts import part_of
+from saga_mcp.domain.values import Effect, ItemKind, PartAction, PartState, SettledBy, Urgency
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoMiss:
+    """An undo attempt that answered, and not with success."""
+
+    effect: Effect
+    error: str
+    counted: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parking:
+    """Why an undo part waits for a person."""
+
+    item: ItemKind
+    message: str
+    urgency: Urgency = Urgency.NORMAL
+
+
+def undo_intended(saga: Saga, number: int, part: str, owner: str) -> tuple[Event, ...]:
+    """Record an undo attempt before it is sent; none where it is not, or no longer, its turn."""
+    return (UndoIntended(step=number, part=part, owner=owner),) if _at_turn(saga, number, part) else ()
+
+
+def _at_turn(saga: Saga, number: int, part: str) -> bool:
+    turn = next_undo(saga)
+    return turn is not None and turn.step.number == number and turn.part.id == part
+
+
+def undo_done(saga: Saga, number: int, part: str, answer: str, driving: Driving) -> tuple[Event, ...]:
+    """The undo took effect, had taken it before, or had nothing to do."""
+    draft = Draft(saga)
+    now = _part(saga, number, part)
+    if now.state is PartState.INTENDED or (now.state is PartState.PENDING and _at_turn(saga, number, part)):
+        draft.add(UndoSucceeded(step=number, part=part, answer=answer))
+    elif now.state is PartState.UNDO_IN_DOUBT or (
+        now.state is PartState.WAITING and now.item in {ItemKind.UNDO_IN_DOUBT, ItemKind.DEAD_LETTER}
+    ):
+        draft.add(UndoSettled(step=number, part=part, done=True, by=SettledBy.LATE_ANSWER, answer=answer))
+    return draft.close(driving)
+
+
+def undo_missed(
+    saga: Saga, number: int, part: str, miss: UndoMiss, driving: Driving, *, parking: Parking | None = None
+) -> tuple[Event, ...]:
+    """The undo answered with an error; `parking` hands it to a person, otherwise it is tried again."""
+    draft = Draft(saga)
+    now = _part(saga, number, part)
+    if now.state is PartState.INTENDED:
+        draft.add(UndoFailed(step=number, part=part, effect=miss.effect, counted=miss.counted, error=miss.error))
+    elif now.state is PartState.UNDO_IN_DOUBT and now.running:
+        draft.add(UndoRunEnded(step=number, part=part, error=miss.error))
+    after = _part(draft.saga, number, part)
+    if parking is not None and after.state in {PartState.PENDING, PartState.UNDO_IN_DOUBT} and not after.running:
+        draft.add(_parked(number, part, parking))
+    return draft.close(driving)
+
+
+def undo_parked(saga: Saga, number: int, part: str, parking: Parking, driving: Driving) -> tuple[Event, ...]:
+    """Without anything sent, an undo part is handed to a person; none where it is not its turn."""
+    draft = Draft(saga)
+    if _at_turn(saga, number, part):
+        draft.add(_parked(number, part, parking))
+    return draft.close(driving)
+
+
+def _parked(number: int, part: str, parking: Parking) -> UndoParked:
+    return UndoParked(step=number, part=part, item=parking.item, message=parking.message, urgency=parking.urgency)
+
+
+def undo_timed_out(saga: Saga, number: int, part: str) -> tuple[Event, ...]:
+    """The wait for an undo ended, the call did not."""
+    if _part(saga, number, part).state is not PartState.INTENDED:
+        return ()
+    return (UndoFellInDoubt(step=number, part=part, reason="timeout", running=True),)
+
+
+def undo_lost(saga: Saga, number: int, part: str, reason: str, driving: Driving) -> tuple[Event, ...]:
+    """An undo will bring no answer any more."""
+    draft = Draft(saga)
+    now = _part(saga, number, part)
+    if now.state is PartState.INTENDED:
+        draft.add(UndoFellInDoubt(step=number, part=part, reason=reason))
+    elif now.running:
+        draft.add(UndoRunEnded(step=number, part=part, error=reason))
+    return draft.close(driving)
+
+
+def undo_probed(saga: Saga, number: int, part: str, *, done: bool | None, driving: Driving) -> tuple[Event, ...]:
+    """A probe said whether an in-doubt undo took effect; None: it gave no verdict in its time."""
+    draft = Draft(saga)
+    if _part(saga, number, part).state is PartState.UNDO_IN_DOUBT:
+        if done is None:
+            draft.add(UndoProbesEnded(step=number, part=part))
+        else:
+            draft.add(UndoSettled(step=number, part=part, done=done, by=SettledBy.PROBE))
+    return draft.close(driving)
+
+
+def _part(saga: Saga, number: int, part_id: str) -> Part:
+    part = part_of(saga.step(number), part_id)
+    # A late result may have bound the undo anew while an answer for the old one was on its way: nothing is left to say.
+    return part or Part(id=part_id, spec=PartSpec(action=PartAction.NOTHING), state=PartState.DONE)
