@@ -5,114 +5,40 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal
 
 import anyio
-import anyio.abc
 import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp import Client, StdioServerParameters
-from mcp_types import TextContent
+from tests.edge.raw_stdio_client import BOUND_S, Message, RawClient, rest_of, started, text_of, tool_call
 
 TOY = Path(__file__).with_name("toy_stdio_server.py")
 SOURCES = Path(__file__).parents[2] / "server"
-BOUND_S = 10.0
-Message = dict[str, Any]
 
 posix_only = pytest.mark.skipif(sys.platform == "win32", reason="POSIX signals and descriptors")
 
 
-def tool_call(request_id: object, name: str, **arguments: object) -> Message:
-    params = {"name": name, "arguments": arguments}
-    return {"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params}
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(SOURCES)}
 
 
-class RawClient:
-    """A client that speaks lines, so that ids, cancellations and end of file are under the test's control."""
-
-    def __init__(self, process: anyio.abc.Process, scratch: Path) -> None:
-        assert process.stdin is not None
-        assert process.stderr is not None
-        self.process = process
-        self.scratch = scratch
-        self.stdin = process.stdin
-        # Absent where the test holds the reading end itself.
-        self._stdout = BufferedByteReceiveStream(process.stdout or process.stderr)
-        self._stderr = BufferedByteReceiveStream(process.stderr)
-
-    async def send(self, message: Message | bytes) -> None:
-        line = message if isinstance(message, bytes) else json.dumps(message).encode()
-        await self.stdin.send(line + b"\n")
-
-    async def receive(self) -> Message:
-        with anyio.fail_after(BOUND_S):
-            line = await self._stdout.receive_until(b"\n", 20_000_000)
-        return cast("Message", json.loads(line))
-
-    async def call(self, name: str, request_id: object = "call", **arguments: object) -> Message:
-        await self.send(tool_call(request_id, name, **arguments))
-        return await self.receive()
-
-    async def initialize(self, revision: str = "2025-11-25") -> Message:
-        client = {"protocolVersion": revision, "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
-        await self.send({"jsonrpc": "2.0", "id": "init", "method": "initialize", "params": client})
-        reply = await self.receive()
-        await self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
-        return reply
-
-    async def logged(self, event: str) -> None:
-        """Wait until the server has logged `event`."""
-        with anyio.fail_after(BOUND_S):
-            while event.encode() not in await self._stderr.receive_until(b"\n", 1_000_000):
-                pass
-
-    async def exits(self, within_s: float, *, status: int = 0) -> tuple[list[Message], str]:
-        """Return what was still on stdout, as messages, and on stderr, once the process has ended by itself."""
-        with anyio.fail_after(within_s):
-            returncode = await self.process.wait()
-        out, err = await _rest(self._stdout), await _rest(self._stderr)
-        assert returncode == status, err.decode()
-        return [cast("Message", json.loads(line)) for line in out.splitlines()], err.decode()
-
-    @property
-    def drains(self) -> list[str]:
-        return (self.scratch / "drained").read_text(encoding="utf-8").split()
+def toy(scratch: Path, *, stdout: int = subprocess.PIPE) -> AbstractAsyncContextManager[RawClient]:
+    return started([sys.executable, str(TOY), str(scratch)], env=ENVIRONMENT, stdout=stdout)
 
 
-async def _rest(stream: BufferedByteReceiveStream) -> bytes:
-    rest = bytearray()
-    with anyio.fail_after(BOUND_S):
-        try:
-            while True:
-                rest += await stream.receive()
-        except anyio.EndOfStream:
-            return bytes(rest)
-
-
-@asynccontextmanager
-async def started(scratch: Path, *, stdout: int = subprocess.PIPE) -> AsyncGenerator[RawClient]:
-    command = [sys.executable, str(TOY), str(scratch)]
-    process = await anyio.open_process(command, stdout=stdout, env={**os.environ, "PYTHONPATH": str(SOURCES)})
-    try:
-        yield RawClient(process, scratch)
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.aclose()
+def drains(scratch: Path) -> list[str]:
+    """The seconds each drain was given, in order."""
+    return (scratch / "drained").read_text(encoding="utf-8").split()
 
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[RawClient]:
-    async with started(tmp_path) as raw:
+    async with toy(tmp_path) as raw:
         await raw.initialize()
         yield raw
-
-
-def text_of(reply: Message) -> str:
-    return cast("str", reply["result"]["content"][0]["text"])
 
 
 # Both eras
@@ -124,22 +50,19 @@ def text_of(reply: Message) -> str:
 async def test_the_sdk_client_calls_a_tool_in_either_era(
     tmp_path: Path, mode: Literal["legacy", "2026-07-28", "auto"], revision: str
 ) -> None:
-    server = StdioServerParameters(
-        command=sys.executable, args=[str(TOY), str(tmp_path)], env={**os.environ, "PYTHONPATH": str(SOURCES)}
-    )
+    server = StdioServerParameters(command=sys.executable, args=[str(TOY), str(tmp_path)], env=ENVIRONMENT)
     with anyio.fail_after(BOUND_S):
         async with Client(server, mode=mode) as sdk:
             listed = await sdk.list_tools()
             result = await sdk.call_tool("echo", {"text": "hello"})
     assert "echo" in {tool.name for tool in listed.tools}
     assert result.structured_content == {"value": "hello", "revision": revision}
-    assert isinstance(result.content[0], TextContent)
     assert (tmp_path / "returned").exists()
 
 
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 async def test_every_handshake_revision_is_served(tmp_path: Path, revision: str) -> None:
-    async with started(tmp_path) as raw:
+    async with toy(tmp_path) as raw:
         greeting = await raw.initialize(revision)
         reply = await raw.call("echo", text="hello")
     assert greeting["result"]["protocolVersion"] == revision
@@ -167,9 +90,8 @@ async def test_a_host_that_closed_stderr_is_served_all_the_same(tmp_path: Path) 
     greeting = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
     opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": greeting}
     command = f'exec "{sys.executable}" "{TOY}" "{tmp_path}" 2>&-'
-    environment = {**os.environ, "PYTHONPATH": str(SOURCES)}
     with anyio.fail_after(BOUND_S):
-        async with await anyio.open_process(["/bin/sh", "-c", command], env=environment, stderr=None) as process:
+        async with await anyio.open_process(["/bin/sh", "-c", command], env=ENVIRONMENT, stderr=None) as process:
             assert process.stdin is not None
             assert process.stdout is not None
             lines = BufferedByteReceiveStream(process.stdout)
@@ -178,7 +100,7 @@ async def test_a_host_that_closed_stderr_is_served_all_the_same(tmp_path: Path) 
                 reply = json.loads(await lines.receive_until(b"\n", 1_000_000))
             await process.stdin.aclose()
             assert await process.wait() == 0
-            assert await _rest(lines) == b""
+            assert await rest_of(lines) == b""
     assert text_of(reply) == "polluted"
 
 
@@ -254,7 +176,7 @@ async def test_the_same_id_twice_is_answered_twice(client: RawClient) -> None:
 # Cancellation
 
 
-async def test_a_cancelled_request_is_never_answered(client: RawClient) -> None:
+async def test_a_cancelled_request_is_never_answered(client: RawClient, tmp_path: Path) -> None:
     """Basic/utilities/cancellation: the receiver MUST NOT answer."""
     await client.send(tool_call(1, "wait_for_ever"))
     assert text_of(await client.call("echo", text="the call has started")) == "the call has started"
@@ -263,36 +185,36 @@ async def test_a_cancelled_request_is_never_answered(client: RawClient) -> None:
     await client.stdin.aclose()
     rest, _ = await client.exits(within_s=3)
     assert rest == []
-    assert (client.scratch / "cancelled").exists()
+    assert (tmp_path / "cancelled").exists()
 
 
 # The way out
 
 
-async def test_end_of_file_ends_an_idle_server_at_once(client: RawClient) -> None:
+async def test_end_of_file_ends_an_idle_server_at_once(client: RawClient, tmp_path: Path) -> None:
     await client.stdin.aclose()
     rest, _ = await client.exits(within_s=2)
     assert rest == []
-    assert client.drains == ["10.0"]
-    assert (client.scratch / "returned").exists()
+    assert drains(tmp_path) == ["10.0"]
+    assert (tmp_path / "returned").exists()
 
 
 async def test_a_client_that_leaves_before_its_first_request_leaves_nothing_behind(tmp_path: Path) -> None:
-    async with started(tmp_path) as raw:
+    async with toy(tmp_path) as raw:
         await raw.stdin.aclose()
         rest, _ = await raw.exits(within_s=BOUND_S)
         assert rest == []
-        assert raw.drains == ["10.0"]
+        assert drains(tmp_path) == ["10.0"]
 
 
-async def test_end_of_file_cancels_the_handlers_and_then_drains(client: RawClient) -> None:
+async def test_end_of_file_cancels_the_handlers_and_then_drains(client: RawClient, tmp_path: Path) -> None:
     await client.send(tool_call(1, "wait_for_ever"))
     assert text_of(await client.call("echo", text="the call has started")) == "the call has started"
     await client.stdin.aclose()
     rest, _ = await client.exits(within_s=2)
     assert [(reply["id"], reply["error"]["code"]) for reply in rest] == [(1, -32000)]
-    assert (client.scratch / "cancelled").exists()
-    assert client.drains == ["10.0"]
+    assert (tmp_path / "cancelled").exists()
+    assert drains(tmp_path) == ["10.0"]
 
 
 async def test_a_tool_stuck_in_a_thread_does_not_keep_the_process_alive(client: RawClient) -> None:
@@ -313,13 +235,13 @@ async def test_a_drain_that_fails_does_not_keep_the_process_alive(client: RawCli
 async def test_a_client_that_closes_its_reading_end_ends_the_server(tmp_path: Path) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    async with started(tmp_path, stdout=writing) as raw:
+    async with toy(tmp_path, stdout=writing) as raw:
         os.close(writing)
         await raw.send(tool_call(1, "echo", text="into the void"))
         await raw.logged("client_gone")
         with anyio.fail_after(3):
             assert await raw.process.wait() == 0
-        assert raw.drains == ["10.0"]
+        assert drains(tmp_path) == ["10.0"]
 
 
 async def test_a_client_that_stops_reading_cannot_keep_the_process_alive(client: RawClient) -> None:
@@ -333,12 +255,12 @@ async def test_a_client_that_stops_reading_cannot_keep_the_process_alive(client:
 @posix_only
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 async def test_a_signal_ends_an_idle_server_at_once_though_stdin_is_open(
-    client: RawClient, number: signal.Signals
+    client: RawClient, tmp_path: Path, number: signal.Signals
 ) -> None:
     client.process.send_signal(number)
     rest, _ = await client.exits(within_s=1)
     assert rest == []
-    assert client.drains == ["1.5"]
+    assert drains(tmp_path) == ["1.5"]
 
 
 @posix_only
@@ -357,7 +279,7 @@ async def test_a_listening_client_does_not_delay_the_end(tmp_path: Path) -> None
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     params: Message = {"notifications": {"toolsListChanged": True}, "_meta": envelope}
-    async with started(tmp_path) as raw:
+    async with toy(tmp_path) as raw:
         await raw.send({"jsonrpc": "2.0", "id": 1, "method": "subscriptions/listen", "params": params})
         acknowledged = await raw.receive()
         raw.process.terminate()
@@ -392,14 +314,14 @@ async def test_a_second_signal_ends_the_process_at_once(client: RawClient) -> No
 
 
 @posix_only
-async def test_a_signal_shortens_the_drain_after_end_of_file(client: RawClient) -> None:
+async def test_a_signal_shortens_the_drain_after_end_of_file(client: RawClient, tmp_path: Path) -> None:
     """The ladder of the hosts: close stdin, SIGTERM two seconds later, SIGKILL two seconds after that."""
     await client.call("drain_slowly")
     await client.stdin.aclose()
     await client.logged("draining")
     client.process.terminate()
     await client.exits(within_s=2)
-    assert client.drains == ["10.0", "1.5"]
+    assert drains(tmp_path) == ["10.0", "1.5"]
 
 
 @posix_only

@@ -70,6 +70,7 @@ async def serve_stdio(
         transport.start_reading()
         await transport.ended.wait()
         if not stop.is_set():
+            _exit_after(eof_grace_s + _CLEANUP_AFTER_EOF_S)  # for a drain that cannot be cancelled
             await _drain(drain, eof_grace_s, unless=stop)
         if stop.is_set():
             with anyio.move_on_after(sigterm_grace_s, shield=True):
