@@ -1,0 +1,43 @@
+"""Time and chance as the engine needs them, handed in so that tests can hold them still.
+
+Waits use the monotonic clock only: a wall clock that jumps changes no schedule (CASES C31).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Protocol
+
+import anyio
+
+
+class Clock(Protocol):
+    """Monotonic time and jitter."""
+
+    def now(self) -> float:
+        """Monotonic seconds."""
+        ...
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait that long."""
+        ...
+
+    def jitter(self, longest_s: float) -> float:
+        """Draw a delay between zero and `longest_s` seconds (full jitter)."""
+        ...
+
+
+class SystemClock:
+    """The machine's own."""
+
+    def now(self) -> float:
+        """Monotonic seconds of the event loop."""
+        return anyio.current_time()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait that long."""
+        await anyio.sleep(seconds)
+
+    def jitter(self, longest_s: float) -> float:
+        """Draw uniformly between zero and `longest_s`."""
+        return random.uniform(0.0, longest_s)  # noqa: S311 - spreads retries, guards nothing

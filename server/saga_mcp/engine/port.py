@@ -1,0 +1,99 @@
+"""What the edge and the command ask of the engine, and the driver port (DESIGN.md sections 5.3 and 7)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from saga_mcp.domain.draft import Driving
+from saga_mcp.domain.events import Event
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import OnError, OnUndoFailure
+from saga_mcp.tools.port import ToolAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EngineSettings:
+    """What the config says about every saga of this realm."""
+
+    realm: str
+    on_error: OnError = OnError.ABORT
+    on_undo_failure: OnUndoFailure = OnUndoFailure.HALT
+    saga_id_required: bool = False
+    reply_within_s: float = 25.0
+    """No reply takes longer; work that does goes on (DESIGN.md rule 6)."""
+    probe_for_s: float = 30.0
+    """How long probing looks for a verdict before the policy acts without one (S4.2)."""
+    recovery_every_s: float = 1.0
+    """How often work of dead processes is looked for, besides when the log changes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """Who calls. On stdio there is one user, whose id is empty (S1.4)."""
+
+    id: str = ""
+    conversation: str = ""
+    """The client's own name for the conversation, where it sends one (S1.5)."""
+    call_id: str = ""
+    """The client's own id of this call, where it sends one (S8.3)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallReply:
+    """What a governed call answers."""
+
+    answer: ToolAnswer | None = None
+    """The tool's own answer; None where there is none yet."""
+    code: str = ""
+    """Empty: it succeeded. Else `step_failed`, `outcome_unknown`, `still_running` (DESIGN.md 5.3)."""
+    saga: Saga | None = None
+    """The saga's state when the reply was made; None for a read-only call."""
+    step: int = 0
+    """Number of the call's step; 0 for a read-only call, or while the intent is not stored yet."""
+    opened: bool = False
+    """This call opened the saga."""
+
+
+class UnknownTool(Exception):
+    """There is no governed tool of this name."""
+
+    def __init__(self, name: str, nearest: str = "") -> None:
+        self.name = name
+        hint = f' Did you mean "{nearest}"?' if nearest else ""
+        super().__init__(f'Unknown tool "{name}". Nothing was sent.{hint}')
+
+
+class SagaIdMissing(Exception):
+    """Saga ids are required, and the call brought none: nothing was sent."""
+
+    def __init__(self) -> None:
+        super().__init__("Nothing was sent. Call saga_begin first and pass its saga_id.")
+
+
+class SagaIdMistyped(Exception):
+    """The text cannot be a saga id: its check character does not fit."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        super().__init__(
+            f'"{text[:80]}" is not a saga id: it is mistyped or cut. Nothing was sent. '
+            "Copy the id of an earlier reply, or call saga_begin."
+        )
+
+
+class SagaDriver(Protocol):
+    """Makes sure that a saga is being driven to rest (DESIGN.md section 7). Nothing else knows which driver runs."""
+
+    async def wake(self, saga_id: str) -> None:
+        """Something is due, or may be: drive it."""
+        ...
+
+    async def rest(self, saga_id: str) -> None:
+        """Return when nothing of the saga runs or is due any more, whoever drives it."""
+        ...
+
+
+PersonDecision = Callable[[Saga, Driving], tuple[Event, ...]]
+"""A decision of `domain.person_decisions` with the person's words already filled in."""

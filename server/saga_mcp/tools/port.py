@@ -1,0 +1,271 @@
+"""The port of the tools: where forward actions, undos and probes go. The engine knows this module, never an adapter.
+
+An adapter turns whatever happened into one of a few outcomes and never raises for what a tool did; the engine's rules rest on
+which outcome it was. `Landed` and `Missed` are answers, so the call has ended; `Lost` is the absence of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, TypeAlias
+
+from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
+from saga_mcp.tools.pair import Pair, Retry
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAnswer:
+    """What the caller of a tool gets to see, in the shapes of MCP: passed on unchanged."""
+
+    content: tuple[JsonObject, ...] = ()
+    """Content blocks as the protocol writes them."""
+    structured: JsonValue = None
+    has_structured: bool = False
+    is_error: bool = False
+    meta: JsonObject | None = None
+
+    @property
+    def text(self) -> str:
+        """All text blocks, joined by newlines."""
+        return "\n".join(str(block["text"]) for block in self.content if block.get("type") == "text")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Landed:
+    """The tool did its work."""
+
+    answer: ToolAnswer
+    result: JsonValue
+    """What undo expressions see as `result`, exact: integers keep every bit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed:
+    """The tool answered with an error; `effect` says what is known about its effect (S4.5)."""
+
+    answer: ToolAnswer
+    effect: Effect
+    error: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lost:
+    """There will be no answer: the transport or the process is gone."""
+
+    reason: str
+    end_known: bool
+    """The call is proved to have ended."""
+
+
+Outcome: TypeAlias = Landed | Missed | Lost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Undone:
+    """The undo took effect, or there was nothing left to undo."""
+
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoMissed:
+    """The undo answered with an error."""
+
+    error: str
+    effect: Effect
+    counted: bool = True
+    """False: it could not be reached, which costs time, not attempts (S6.5)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AsksPerson:
+    """The undo says that only a person can do it."""
+
+    message: str
+    urgency: Urgency = Urgency.NORMAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GivesUp:
+    """The undo says that trying again is useless: dead letter at once."""
+
+    message: str
+
+
+UndoOutcome: TypeAlias = Undone | UndoMissed | AsksPerson | GivesUp
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """A probe found that the step had no effect."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoVerdict:
+    """A probe could not tell."""
+
+    error: str = ""
+
+
+ProbeVerdict: TypeAlias = Landed | Absent | NoVerdict
+
+RegisterUndo: TypeAlias = Callable[[str, JsonObject], Awaitable[None]]
+"""Registers the undo of one part of a running call, by the undo's name in the config; durable when it returns (S6.2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFacts:
+    """What a step's undo and probe may look at, all of it frozen (S6.1)."""
+
+    saga_id: str
+    number: int
+    key: str
+    args: JsonObject
+    result: JsonValue = None
+    known: bool = False
+    """Whether there is a result."""
+    text: str = ""
+    capture: JsonValue = None
+    results: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
+    """The last result of each tool of this saga, by offered name, as of the step's intent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallContext:
+    """What a forward action is told about itself."""
+
+    saga_id: str
+    number: int
+    key: str
+    """The step's idempotency key: the same for all its attempts."""
+    attempt: int
+    register_undo: RegisterUndo
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoContext:
+    """What an undo is told about its step and itself."""
+
+    step: StepFacts
+    undo_key: str
+    cause: str
+
+
+class InvalidArguments(Exception):
+    """The arguments do not fit the tool's schema: nothing was sent, and it is not a step (S4.1)."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__("; ".join(problems))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolListing:
+    """How a tool describes itself to agents, before the saga facts are added."""
+
+    description: str
+    input_schema: JsonObject
+    output_schema: JsonObject | None = None
+    title: str = ""
+    takes_step_key: bool = False
+    """Whether agents are offered `step_key` (S8.2)."""
+
+
+class Tool(Protocol):
+    """One governed tool."""
+
+    @property
+    def listing(self) -> ToolListing:
+        """What `tools/list` is made of."""
+        ...
+
+    @property
+    def offered(self) -> str:
+        """The name under which agents see it."""
+        ...
+
+    @property
+    def pair(self) -> Pair:
+        """What is frozen at an intent."""
+        ...
+
+    @property
+    def stoppable(self) -> bool:
+        """Whether a call past its hard deadline can be cancelled; a thread cannot (S3.3)."""
+        ...
+
+    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
+        """Validate once, against the tool's own schema; defaults included (DESIGN.md rule 8).
+
+        Raises:
+            InvalidArguments: they do not fit; every problem at once.
+        """
+        ...
+
+    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+        """Do the forward action. Cancelling it ends a stoppable tool; a thread goes on, and so must the wait for it."""
+        ...
+
+    async def probe(self, step: StepFacts) -> ProbeVerdict:
+        """Ask whether the step landed. Only called where the pair has a probe."""
+        ...
+
+
+class Undoer(Protocol):
+    """Something an undo part can call."""
+
+    @property
+    def idempotent(self) -> bool:
+        """Whether an attempt of unknown outcome may be sent again with the same key; for parts a call registers itself."""
+        ...
+
+    @property
+    def retry(self) -> Retry:
+        """For parts a call registers itself; a pair's own entries carry theirs."""
+        ...
+
+    @property
+    def timeout_s(self) -> float:
+        """For parts a call registers itself."""
+        ...
+
+    @property
+    def stoppable(self) -> bool:
+        """Whether a call past its hard deadline can be cancelled."""
+        ...
+
+    @property
+    def target_id(self) -> str:
+        """Where it acts: a step is undone only where it was done (S1.2)."""
+        ...
+
+    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
+        """Undo. Never raises for what the undo did."""
+        ...
+
+
+class Catalogue(Protocol):
+    """Everything this process can call, a pure function of the config."""
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """Governed tools by the name agents see, in a fixed order."""
+        ...
+
+    def tool(self, name: str) -> Tool | None:
+        """A governed tool by its name in the config."""
+        ...
+
+    def undoer(self, name: str) -> Undoer | None:
+        """What an undo part of that name calls; None: not available here."""
+        ...
+
+    def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
+        """Build the undo of a step from its frozen pair, or say why it cannot be built (S6.1). Never raises."""
+        ...
+
+    def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """Names of the invariants that do not hold over these results (S9.3). Never raises; a failing rule is violated."""
+        ...
