@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from saga_mcp.domain.errors import LogConflict
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
@@ -33,7 +34,7 @@ class Decision:
 
 
 Decide: TypeAlias = Callable[[Saga], Decision]
-"""Pure; may run more than once; raises `domain.errors.Refused` to change nothing."""
+"""Pure; may run more than once and in another thread; raises `domain.errors.Refused` to change nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +79,15 @@ class SagaRow:
     updated_at: float
 
 
+class SagaKeyTaken(LogConflict):
+    """Another process opened a saga under this caller's key first (S8.4). Nothing was stored."""
+
+    def __init__(self, key: str, saga_id: str) -> None:
+        self.key = key
+        self.saga_id = saga_id
+        super().__init__(f'Key "{key}" already names saga {saga_id}.')
+
+
 class SagaLog(Protocol):
     """Append-only, durable record of every saga of a database.
 
@@ -94,6 +104,7 @@ class SagaLog(Protocol):
             Refused: what `decide` raised. Nothing was stored.
             LogUnavailable: nothing was stored.
             LogConflict: other processes kept winning. Nothing was stored.
+            SagaKeyTaken: the saga was to be opened under a key that another one has.
             SagaQuarantined: the saga's events cannot be folded.
         """
         ...
@@ -129,8 +140,17 @@ class SagaLog(Protocol):
         """The pair as it was frozen at an intent."""
         ...
 
-    async def wait_for_change(self) -> None:
-        """Return when another process, or this one, may have appended something since the last call."""
+    async def wait_for_change(self, seen: int = 0) -> int:
+        """Return the number of the newest change once it is above `seen`; the start counts as change 1.
+
+        For loops that look again whenever another process, or this one, may have appended something. The number is taken
+        before the look, so nothing that happens meanwhile is missed, whoever else waits::
+
+            seen = 0
+            while True:
+                seen = await log.wait_for_change(seen)
+                await look()
+        """
         ...
 
 

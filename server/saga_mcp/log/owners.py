@@ -1,0 +1,209 @@
+"""Who is alive on this machine, as the operating system knows it: one locked file per process (S3.5, S10.4).
+
+Beside the database lies `<database>.owners/`. Each process creates `<owner>.lock` there, locks it, and keeps it open for as long as
+it lives; when it ends, however it ends, the kernel drops the lock. Nothing compares clocks or trusts a pid.
+
+POSIX record locks (`lockf`) and not `flock`: a `flock` survives in a forked child, so a dead server would look alive as long as
+something it started runs. Record locks have a trap of their own: they belong to the process and are dropped when it closes *any*
+descriptor of the file. So a process never opens a file of its own again; it knows by itself which ones are its own, and a forked
+child, which holds no lock, does not take its parent's for its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_SUFFIX: Final = ".lock"
+_DIRECTORY_LOCK: Final = "directory"
+"""A file without the suffix of an owner's, locked while files are made or removed."""
+
+_held: set[tuple[int, Path]] = set()
+"""Files that a process has locked, with its pid: as global as the locks themselves, which are the process's, not an object's."""
+_directory_turn = threading.Lock()
+"""Record locks do not hold off threads of one process."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivingOwner:
+    """A process that holds its lock, as its file describes it to people."""
+
+    id: str
+    pid: int
+    epoch: int
+    """Schema epoch that it writes."""
+    started_at: float
+
+
+class FileOwners:
+    """This process's claim to be alive, and its knowledge of others; the port's `Owners` for one machine."""
+
+    def __init__(self, directory: Path, me: str, descriptor: int) -> None:
+        self._directory = directory
+        self._me = me
+        self._descriptor = descriptor
+
+    @classmethod
+    @contextlib.contextmanager
+    def claim(cls, directory: Path, *, epoch: int) -> Iterator[FileOwners]:
+        """Take a fresh owner id, and hold its lock until the block ends.
+
+        Raises:
+            OSError: the directory cannot be written.
+        """
+        directory.mkdir(mode=0o700, exist_ok=True)
+        directory = directory.resolve()
+        me = f"own-{secrets.token_hex(8)}"
+        path = _file_of(directory, me)
+        key = (os.getpid(), path)
+        with _locked_directory(directory):
+            _reap(directory)
+            # Under the directory's lock no reaper can see the file between its creation and its lock.
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
+            _held.add(key)
+            _lock(descriptor)
+            facts = {"pid": os.getpid(), "epoch": epoch, "started_at": time.time()}
+            os.write(descriptor, json.dumps(facts).encode())
+        try:
+            yield cls(directory, me, descriptor)
+        finally:
+            if os.getpid() == key[0]:
+                with _locked_directory(directory):
+                    with contextlib.suppress(OSError):
+                        path.unlink()
+                    os.close(descriptor)
+                    _held.discard(key)
+
+    @property
+    def me(self) -> str:
+        """This process's owner id, fresh per claim."""
+        return self._me
+
+    def alive(self, owner: str) -> bool:
+        """Whether the process behind `owner` lives. False is proof, on this host.
+
+        Of `me`: whether others still see this process as alive, which ends when somebody removes its file.
+        """
+        if not _NAME.fullmatch(owner):
+            return False
+        if owner == self._me:
+            return self._is_in_place()
+        return _is_locked(_file_of(self._directory, owner))
+
+    def _is_in_place(self) -> bool:
+        # By status only: opening the file and closing it again would drop the lock.
+        try:
+            return os.path.samestat(_file_of(self._directory, self._me).stat(), os.fstat(self._descriptor))
+        except OSError:
+            return False
+
+
+def directory_of(database: Path) -> Path:
+    """Where the owners of a database keep their locks."""
+    return database.with_name(f"{database.name}.owners")
+
+
+def living(directory: Path) -> list[LivingOwner]:
+    """Every other process that holds a lock in `directory`."""
+    found: list[LivingOwner] = []
+    for path in _files(directory.resolve()):
+        try:
+            if _is_mine(path) or not _is_locked(path):
+                continue
+            facts = json.loads(path.read_text(encoding="utf-8"))
+            found.append(LivingOwner(path.stem, int(facts["pid"]), int(facts["epoch"]), float(facts["started_at"])))
+        except (OSError, ValueError, KeyError, TypeError):
+            continue  # it ended meanwhile, or never got to describe itself
+    return found
+
+
+def _file_of(directory: Path, owner: str) -> Path:
+    return directory / f"{owner}{_SUFFIX}"
+
+
+def _files(directory: Path) -> list[Path]:
+    return sorted(directory.glob(f"*{_SUFFIX}"))
+
+
+def _is_mine(path: Path) -> bool:
+    return (os.getpid(), path) in _held
+
+
+def _reap(directory: Path) -> None:
+    """Remove the files of dead processes. Only under the directory's lock: see `claim`."""
+    for path in _files(directory):
+        if not _is_locked(path):
+            with contextlib.suppress(OSError):  # gone, or another user's
+                path.unlink()
+
+
+@contextlib.contextmanager
+def _locked_directory(directory: Path) -> Iterator[None]:
+    with _directory_turn:
+        descriptor = os.open(directory / _DIRECTORY_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            _lock(descriptor)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _is_locked(path: Path) -> bool:
+    """Whether a living process holds the file. Never opens a file that this process has locked."""
+    if _is_mine(path):
+        return True
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True  # no proof of death
+    try:
+        return not _try_lock(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    # Windows keeps others from reading locked bytes, so what is locked lies far behind the text for people.
+    _FAR_BEHIND: Final = 0x7FFF_0000
+
+    def _lock(descriptor: int) -> None:
+        os.lseek(descriptor, _FAR_BEHIND, os.SEEK_SET)
+        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+
+    def _try_lock(descriptor: int) -> bool:
+        os.lseek(descriptor, _FAR_BEHIND, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> None:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+
+    def _try_lock(descriptor: int) -> bool:
+        # Shared: two processes that probe at the same time do not take each other for the owner.
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,5 @@
+"""The SQLAlchemy adapter of the saga log's port. Only the composition root names it."""
+
+from saga_mcp.log.sql.log import SqlSagaLog
+
+__all__ = ["SqlSagaLog"]

@@ -1,0 +1,254 @@
+"""One batch of decisions in one transaction (S10.1): the only code that writes events.
+
+A synchronous function over a SQLAlchemy connection, so that every database runs the same code: SQLite in the writer's thread,
+PostgreSQL through `AsyncConnection.run_sync`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from sqlalchemy import Connection, Table, bindparam, select, update
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import DBAPIError
+
+from saga_mcp.domain import attention, duties, machine
+from saga_mcp.domain.errors import LogConflict, SagaQuarantined
+from saga_mcp.domain.state import Saga
+from saga_mcp.log.codec import dump_json, encode
+from saga_mcp.log.port import Decide, Decided, PairRow, SagaKeyTaken
+from saga_mcp.log.sql.folds import Folds
+from saga_mcp.log.sql.hot import Hot
+from saga_mcp.log.sql.reads import Reads
+from saga_mcp.log.sql.tables import EPOCH, log_meta, pair, saga, saga_event
+from saga_mcp.log.sql.trouble import NOTHING, LogUpgraded
+
+Outcome: TypeAlias = Decided | BaseException
+"""What a caller gets: the decided states, or what it has to raise."""
+
+ROUNDS = 3
+"""Times a decision is run before it counts as having lost for good: on the cached fold, and on what was reloaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """One event of a batch, by which the batch can be found again."""
+
+    saga_id: str
+    seq: int
+    batch_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A transaction that is ready to be committed, or was."""
+
+    outcomes: Sequence[Outcome]
+    sagas: Sequence[Saga]
+    mark: Mark | None
+    """None: nothing was written."""
+
+
+class CommitUnsettled(Exception):
+    """COMMIT failed in a way that leaves open whether the batch is stored."""
+
+    def __init__(self, written: Written, mark: Mark, cause: DBAPIError) -> None:
+        self.written = written
+        self.mark = mark
+        self.cause = cause
+        super().__init__(str(cause))
+
+
+@dataclass(slots=True)
+class _Draft:
+    """What the decisions of one saga come to, before anything is written."""
+
+    saga: Saga
+    outcomes: list[Outcome] = field(default_factory=list["Outcome"])
+    rows: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
+    pairs: list[PairRow] = field(default_factory=list[PairRow])
+
+
+class Batches:
+    """Runs batches over one connection."""
+
+    def __init__(self, dialect: Dialect, folds: Folds, *, clock: Callable[[], float]) -> None:
+        self._folds = folds
+        self._clock = clock
+        self._reads = Reads(dialect, folds)
+        self._epoch = Hot(select(log_meta.c.epoch), dialect)
+        self._move = Hot(
+            update(saga).where(saga.c.id == bindparam("row_id"), saga.c.seq == bindparam("row_seq")), dialect, _MOVED
+        )
+        self._open = _insert_new(saga, dialect)
+        self._append = Hot(saga_event.insert(), dialect)
+        self._freeze = _insert_new(pair, dialect)
+
+    def run(self, connection: Connection, requests: Sequence[tuple[str, Decide]], batch_id: str) -> Sequence[Outcome]:
+        """Run the decisions, each on the state its predecessors left, and store their events.
+
+        Raises:
+            CommitUnsettled: it is not known whether the batch is stored.
+            LogUpgraded: the schema is no longer the one this code writes.
+            DBAPIError: nothing was stored.
+        """
+        transaction = connection.begin()
+        try:
+            written = self._write(connection, requests, batch_id)
+        except BaseException:
+            transaction.rollback()
+            raise
+        self._commit(transaction.commit, written)
+        for state in written.sagas:
+            self._folds.put(state)
+        return written.outcomes
+
+    def _commit(self, commit: Callable[[], None], written: Written) -> None:
+        try:
+            commit()
+        except DBAPIError as error:
+            if written.mark is None:
+                raise
+            self._folds.drop(state.id for state in written.sagas)
+            raise CommitUnsettled(written, written.mark, error) from error
+
+    def _write(self, connection: Connection, requests: Sequence[tuple[str, Decide]], batch_id: str) -> Written:
+        self._check_epoch(connection)
+        by_saga: dict[str, list[int]] = {}
+        for index, (saga_id, _) in enumerate(requests):
+            by_saga.setdefault(saga_id, []).append(index)
+        outcomes: dict[int, Outcome] = {}
+        rows: list[Mapping[str, Any]] = []
+        pairs: dict[str, PairRow] = {}
+        sagas: list[Saga] = []
+        for saga_id, indices in by_saga.items():
+            draft = self._decide(connection, saga_id, [requests[index][1] for index in indices], batch_id)
+            outcomes.update(zip(indices, draft.outcomes, strict=True))
+            rows.extend(draft.rows)
+            pairs.update({one.hash: one for one in draft.pairs})
+            if draft.saga.opened:
+                sagas.append(draft.saga)
+        if pairs:
+            self._freeze.run_many(
+                connection, [{"hash": p.hash, "content": dump_json(p.content)} for p in pairs.values()]
+            )
+        if rows:
+            self._append.run_many(connection, rows)
+        mark = Mark(rows[0]["saga_id"], rows[0]["seq"], batch_id) if rows else None
+        return Written([outcomes[index] for index in range(len(requests))], sagas, mark)
+
+    def _check_epoch(self, connection: Connection) -> None:
+        epoch = self._epoch.run(connection, {}).scalar()
+        if epoch != EPOCH:
+            raise LogUpgraded(f"restart saga-mcp: the saga log was upgraded (schema {epoch}, not {EPOCH}); {NOTHING}")
+
+    def _decide(self, connection: Connection, saga_id: str, decides: Sequence[Decide], batch_id: str) -> _Draft:
+        """Decide on the cached fold; where another process was faster, reload and decide again."""
+        base = self._folds.get(saga_id)
+        try:
+            for _ in range(ROUNDS):
+                fresh = base is None
+                if base is None:
+                    base = self._reads.current(connection, saga_id)
+                draft = self._draft(base, decides, batch_id)
+                if not draft.rows:
+                    if fresh or self._reads.seq(connection, saga_id) == base.seq:
+                        return draft
+                elif self._swap(connection, base, draft.saga):
+                    return draft
+                self._folds.drop([saga_id])
+                base = None
+            lost = LogConflict(f"other processes kept changing saga {saga_id} first; {NOTHING}. Try again.")
+        except (SagaQuarantined, SagaKeyTaken) as error:
+            return _Draft(Saga(id=saga_id), [error] * len(decides))
+        return _Draft(Saga(id=saga_id), [lost] * len(decides))
+
+    def _draft(self, base: Saga, decides: Sequence[Decide], batch_id: str) -> _Draft:
+        draft = _Draft(base)
+        at = self._clock()
+        for decide in decides:
+            state = draft.saga
+            try:
+                decision = decide(state)
+                rows: list[Mapping[str, Any]] = []
+                for event in decision.events:
+                    state = machine.apply(state, event)
+                    encoded = encode(event)
+                    rows.append(
+                        {
+                            "saga_id": state.id,
+                            "seq": state.seq,
+                            "type": encoded.type,
+                            "version": encoded.version,
+                            "at": at,
+                            "batch_id": batch_id,
+                            "facts": encoded.facts,
+                            "payload": encoded.payload,
+                        }
+                    )
+            except BaseException as error:  # noqa: BLE001 - raised to the caller whose decision it was; its neighbours go on
+                draft.outcomes.append(error)
+                continue
+            draft.outcomes.append(Decided(before=draft.saga, saga=state))
+            draft.saga = state
+            draft.rows += rows
+            draft.pairs += decision.pairs
+        return draft
+
+    def _swap(self, connection: Connection, old: Saga, new: Saga) -> bool:
+        """Move the row from `old` to `new`; False: it is no longer at `old`."""
+        at = self._clock()
+        if old.opened:
+            return (
+                self._move.run(connection, {**_projection(new, at), "row_id": old.id, "row_seq": old.seq}).rowcount == 1
+            )
+        values = {
+            **_projection(new, at),
+            "id": new.id,
+            "realm": new.realm,
+            "caller": new.caller,
+            "conversation": new.conversation,
+            "key": new.key,
+            "purpose": new.purpose,
+            "opened_at": at,
+        }
+        if self._open.run(connection, values).rowcount == 1:
+            return True
+        self._raise_if_key_is_taken(connection, new)
+        return False
+
+    def _raise_if_key_is_taken(self, connection: Connection, new: Saga) -> None:
+        if not new.key:
+            return
+        statement = select(saga.c.id).where(
+            saga.c.realm == new.realm, saga.c.caller == new.caller, saga.c.key == new.key, saga.c.id != new.id
+        )
+        holder: str | None = connection.execute(statement).scalar()
+        if holder is not None:
+            raise SagaKeyTaken(new.key, holder)
+
+
+def _projection(state: Saga, at: float) -> dict[str, Any]:
+    items = len(attention.items(state))
+    return {
+        "phase": state.phase.value,
+        "state": attention.reported_state(state),
+        "driver": state.driver,
+        "busy": duties.busy(state),
+        "open": not state.final or items > 0,
+        "items": items,
+        "steps": len(state.steps),
+        "seq": state.seq,
+        "updated_at": at,
+    }
+
+
+_MOVED = ("phase", "state", "driver", "busy", "open", "items", "steps", "seq", "updated_at")
+
+
+def _insert_new(table: Table, dialect: Dialect) -> Hot:
+    insert = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
+    return Hot(insert(table).on_conflict_do_nothing(), dialect)

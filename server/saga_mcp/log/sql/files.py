@@ -1,0 +1,112 @@
+"""The database file itself: where it may lie, how it is created, and whether it is still there.
+
+SQLite opens whatever it is given and creates what is missing. For a saga log both are dangerous: an empty new log in place of one
+that was moved means lost undos, and a write-ahead log on a network file system means a corrupt one.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, TypeAlias
+
+from saga_mcp.log.sql.trouble import NOTHING, LogFull, LogGone, LogOnNetwork, LogReadOnly
+
+FileSystemOf: TypeAlias = Callable[[Path], str]
+"""Name of the type of file system that a path lies on; empty where it cannot be told."""
+
+NETWORK_FILE_SYSTEMS: Final = frozenset(
+    {
+        "9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.ceph", "fuse.davfs", "fuse.gcsfuse",
+        "fuse.glusterfs", "fuse.grpcfuse", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs",
+        "nfs", "nfs4", "smb2", "smb3", "smbfs", "unc", "webdav",
+    }
+)  # fmt: skip
+"""Where processes may not see each other's shared memory, which SQLite's write-ahead log needs (sqlite.org/wal.html)."""
+
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode: which file a path names."""
+
+
+def identity(path: Path) -> Identity | None:
+    """Which file lies at `path`; None: none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _refused(path, error) from error
+    return found.st_dev, found.st_ino
+
+
+def require_same(path: Path, opened: Identity) -> None:
+    """Check that `path` still names the file that was opened.
+
+    Raises:
+        LogGone: it was moved, replaced or deleted; what is written now would be lost.
+    """
+    if identity(path) != opened:
+        raise LogGone(
+            f"saga log {path} was moved, replaced or deleted while saga-mcp was using it; {NOTHING}. "
+            "Put it back where it was, or restart saga-mcp."
+        )
+
+
+def require_local(path: Path, file_system_of: FileSystemOf) -> None:
+    """Check that the write-ahead log works where `path` lies.
+
+    Raises:
+        LogOnNetwork: it lies on a network file system.
+    """
+    kind = file_system_of(path)
+    if kind in NETWORK_FILE_SYSTEMS:
+        raise LogOnNetwork(
+            f"saga log {path} lies on a network file system ({kind}), where SQLite's write-ahead log can be corrupted; "
+            f'{NOTHING}. Set [saga] database to a local file, or to "postgresql://...".'
+        )
+
+
+def create(path: Path, *, make_parent: bool) -> None:
+    """Create an empty file that only this user may read. SQLite gives its side files (-wal, -shm) the same mode.
+
+    Args:
+        make_parent: create the directory too (0700). Only for the default location: in a configured one, a missing directory
+            is more likely a volume that is not mounted than a wish for an empty log.
+    """
+    try:
+        if make_parent:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        raise _refused(path, error) from error
+
+
+def _refused(path: Path, error: OSError) -> LogFull | LogReadOnly:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        return LogFull(f"no space left for the saga log {path}; {NOTHING}. Free some space and try again.")
+    return LogReadOnly(
+        f"saga log {path} cannot be opened ({error.strerror or error}); {NOTHING}. "
+        "Its directory must exist and be writable for this user; if it is on a volume, mount that first."
+    )
+
+
+def file_system_of(path: Path) -> str:
+    """The type of file system of the nearest existing directory, as the operating system names it."""
+    if sys.platform == "win32":
+        return "unc" if path.drive.startswith("\\\\") else ""
+    try:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+    place = path.resolve()
+    best, kind = -1, ""
+    for line in mounts.splitlines():
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        point = Path(fields[4].encode("latin-1", "replace").decode("unicode_escape")) if len(fields) > 4 else None
+        if point is not None and place.is_relative_to(point) and len(point.parts) >= best:
+            best, kind = len(point.parts), after.split(" ", 1)[0]
+    return kind

@@ -1,0 +1,191 @@
+"""`SqlSagaLog`: the port, put together from a writer, a reader and what one SQLite file needs.
+
+Two connections, each in a thread of its own: one writes batches, the other reads snapshots, so reads go on while any process
+holds the write lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+import anyio
+from sqlalchemy import make_url
+from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
+
+from saga_mcp.domain.state import Saga
+from saga_mcp.log.owners import FileOwners, directory_of
+from saga_mcp.log.port import Decide, Decided, Owners, PairRow, Record, SagaRow
+from saga_mcp.log.sql import files, reads
+from saga_mcp.log.sql.batch import Batches
+from saga_mcp.log.sql.connect import SETUP_WAIT_S, SqliteFile
+from saga_mcp.log.sql.folds import Folds
+from saga_mcp.log.sql.tables import EPOCH
+from saga_mcp.log.sql.thread import Busy, ConnectionThread, Work
+from saga_mcp.log.sql.trouble import locked
+from saga_mcp.log.sql.writer import Writer
+
+T = TypeVar("T")
+
+
+class SqlSagaLog:
+    """The saga log in a SQLite file. Made by `open`."""
+
+    def __init__(self, file: SqliteFile, writer: Writer, reader: ConnectionThread, folds: Folds, poll_s: float) -> None:
+        self._path = str(file.path)
+        self._writer = writer
+        self._reader = reader
+        self._reads = reads.Reads(SQLiteDialect_pysqlite(), folds)
+        self._poll_s = poll_s
+        self._change = 1
+        self._changed = anyio.Event()
+        self._data_version: int | None = None
+        self._polled_at = 0.0
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def open(
+        cls,
+        url: str,
+        *,
+        make_parent: bool = False,
+        busy_budget_s: float = 10.0,
+        poll_s: float = 0.15,
+        cached_sagas: int = 256,
+        clock: Callable[[], float] = time.time,
+        file_system_of: files.FileSystemOf = files.file_system_of,
+    ) -> AsyncIterator[SqlSagaLog]:
+        """Serve the log of a database until the block ends.
+
+        Nothing is touched before the first use, and what fails is tried anew at the next: a server can be up and answer
+        `log_unavailable` while its database is locked, full or being repaired, and needs no restart afterwards.
+
+        Args:
+            url: `sqlite:///path`, with an absolute path.
+            make_parent: create the file's directory too; for the default location only.
+            busy_budget_s: how long, in seconds, a decision waits for another program's write lock.
+            poll_s: how often, in seconds, `wait_for_change` looks for appends of other processes.
+            cached_sagas: how many folded sagas are kept in memory.
+            clock: seconds since the epoch, for the times that people read.
+            file_system_of: names the type of file system of a path.
+
+        Raises:
+            ValueError: `url` is not one of a SQLite file with an absolute path.
+        """
+        file = SqliteFile(path=sqlite_path(url), make_parent=make_parent, file_system_of=file_system_of)
+        folds = Folds(cached_sagas)
+        write_thread = ConnectionThread("saga-log-writer", file.writer, file.translate)
+        read_thread = ConnectionThread("saga-log-reader", file.reader, file.translate)
+        writer = Writer(
+            Batches(SQLiteDialect_pysqlite(), folds, clock=clock),
+            write_thread,
+            read_thread,
+            path=str(file.path),
+            translate=file.translate,
+            busy_budget_s=busy_budget_s,
+        )
+        log = cls(file, writer, read_thread, folds, poll_s)
+        try:
+            yield log
+        finally:
+            await writer.aclose()
+            await write_thread.aclose()
+            await read_thread.aclose()
+
+    async def decide(self, saga_id: str, decide: Decide) -> Decided:
+        """See `SagaLog.decide`."""
+        decided = await self._writer.decide(saga_id, decide)
+        if decided.saga is not decided.before:
+            self._announce()
+        return decided
+
+    async def load(self, saga_id: str) -> Saga:
+        """See `SagaLog.load`."""
+        return await self._read(lambda connection: self._reads.load(connection, saga_id))
+
+    async def history(self, saga_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Record]:
+        """See `SagaLog.history`."""
+        return await self._read(lambda connection: reads.history(connection, saga_id, after_seq, limit))
+
+    async def sagas(
+        self, realm: str, *, open_only: bool = False, attention_only: bool = False, limit: int = 100, offset: int = 0
+    ) -> Sequence[SagaRow]:
+        """See `SagaLog.sagas`."""
+        return await self._read(
+            lambda connection: reads.sagas(
+                connection, realm, open_only=open_only, attention_only=attention_only, limit=limit, offset=offset
+            )
+        )
+
+    async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
+        """See `SagaLog.busy_sagas`."""
+        return await self._read(lambda connection: reads.busy_sagas(connection, realm))
+
+    async def saga_of_key(self, realm: str, caller: str, key: str) -> str | None:
+        """See `SagaLog.saga_of_key`."""
+        return await self._read(lambda connection: reads.saga_of_key(connection, realm, caller, key))
+
+    async def pair(self, pair_hash: str) -> PairRow | None:
+        """See `SagaLog.pair`."""
+        return await self._read(lambda connection: reads.pair_row(connection, pair_hash))
+
+    async def wait_for_change(self, seen: int = 0) -> int:
+        """See `SagaLog.wait_for_change`."""
+        while self._change <= seen:
+            changed = self._changed
+            with anyio.move_on_after(self._poll_s):
+                await changed.wait()
+                continue
+            await self._poll()
+        return self._change
+
+    async def _poll(self) -> None:
+        """Look whether another process appended; several waiters share one look."""
+        now = time.monotonic()
+        if now - self._polled_at < self._poll_s / 2:
+            return
+        self._polled_at = now
+        version = await self._read(reads.data_version)
+        if version != self._data_version:
+            first_look = self._data_version is None
+            self._data_version = version
+            if not first_look:
+                self._announce()
+
+    def _announce(self) -> None:
+        self._change += 1
+        self._changed.set()
+        self._changed = anyio.Event()
+
+    async def _read(self, work: Work[T]) -> T:
+        try:
+            return await self._reader.submit(work)
+        except Busy as busy:
+            raise locked(self._path, SETUP_WAIT_S) from busy
+
+
+def sqlite_path(url: str) -> Path:
+    """The file that a database URL names.
+
+    Raises:
+        ValueError: it names none, or not by an absolute path.
+    """
+    parsed = make_url(url)
+    if parsed.get_backend_name() != "sqlite" or parsed.database is None or not Path(parsed.database).is_absolute():
+        raise ValueError(f'"{parsed.render_as_string()}" is not sqlite:/// with an absolute path')
+    return Path(parsed.database)
+
+
+@contextlib.contextmanager
+def claim_owner(url: str) -> Iterator[Owners]:
+    """Prove to other processes of this machine that this one lives, until the block ends; the port's `Owners`.
+
+    Raises:
+        ValueError: `url` is not one of a SQLite file with an absolute path.
+        OSError: the directory beside the database cannot be written.
+    """
+    with FileOwners.claim(directory_of(sqlite_path(url)), epoch=EPOCH) as owners:
+        yield owners

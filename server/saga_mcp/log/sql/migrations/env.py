@@ -1,0 +1,12 @@
+"""What Alembic runs: the revisions, over the connection that `upgrade` hands in and inside its transaction."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from saga_mcp.log.sql.tables import metadata
+
+context.configure(
+    connection=context.config.attributes["connection"], target_metadata=metadata, version_table="saga_log_revision"
+)
+context.run_migrations()

@@ -1,0 +1,146 @@
+"""What is read from the saga log, as plain functions over a connection.
+
+Synchronous on purpose: they run in the thread of whichever connection is used, on every database alike.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, bindparam, select
+from sqlalchemy.engine import Dialect
+
+from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
+from saga_mcp.domain.state import Saga
+from saga_mcp.log.codec import UnreadableEvent, decode
+from saga_mcp.log.port import PairRow, Record, SagaRow
+from saga_mcp.log.sql.folds import Folds, fold_rows
+from saga_mcp.log.sql.hot import Hot
+from saga_mcp.log.sql.tables import pair, saga, saga_event
+
+_ROW_COLUMNS = [saga.c[name] for name in SagaRow.__dataclass_fields__]
+
+
+class Reads:
+    """The read side. One instance serves one connection thread."""
+
+    def __init__(self, dialect: Dialect, folds: Folds) -> None:
+        self._folds = folds
+        self._seq = Hot(select(saga.c.seq).where(saga.c.id == bindparam("id")), dialect)
+        self._events = Hot(
+            select(saga_event.c.seq, saga_event.c.type, saga_event.c.version, saga_event.c.facts, saga_event.c.payload)
+            .where(saga_event.c.saga_id == bindparam("id"), saga_event.c.seq > bindparam("after"))
+            .order_by(saga_event.c.seq),
+            dialect,
+        )
+
+    def seq(self, connection: Connection, saga_id: str) -> int:
+        """Number of events of a saga; 0: there is none."""
+        found: int | None = self._seq.run(connection, {"id": saga_id}).scalar()
+        return found or 0
+
+    def current(self, connection: Connection, saga_id: str) -> Saga:
+        """The state of a saga as of this transaction; `Saga(id)` where there is none.
+
+        Raises:
+            SagaQuarantined: its events cannot be folded.
+        """
+        seq = self.seq(connection, saga_id)
+        known = self._folds.get(saga_id)
+        if known is None or known.seq > seq:
+            known = Saga(id=saga_id)
+        if known.seq < seq:
+            rows = self._events.run(connection, {"id": saga_id, "after": known.seq})
+            known = fold_rows(known, rows)
+            if known.seq != seq:
+                raise SagaQuarantined(saga_id, f"its row counts {seq} events, the log holds {known.seq}")
+        return known
+
+    def load(self, connection: Connection, saga_id: str) -> Saga:
+        """The state of a saga that exists.
+
+        Raises:
+            SagaNotFound: the log has no such saga.
+            SagaQuarantined: its events cannot be folded.
+        """
+        with connection.begin():
+            state = self.current(connection, saga_id)
+        if not state.opened:
+            raise SagaNotFound(saga_id)
+        self._folds.put(state)
+        return state
+
+
+def history(connection: Connection, saga_id: str, after_seq: int, limit: int) -> list[Record]:
+    """The stored events after `after_seq`, in order."""
+    statement = (
+        select(saga_event)
+        .where(saga_event.c.saga_id == saga_id, saga_event.c.seq > after_seq)
+        .order_by(saga_event.c.seq)
+        .limit(limit)
+    )
+    with connection.begin():
+        rows = connection.execute(statement).all()
+    try:
+        return [
+            Record(seq=row.seq, at=row.at, event=decode(row.type, row.version, row.facts, row.payload)) for row in rows
+        ]
+    except UnreadableEvent as error:
+        raise SagaQuarantined(saga_id, str(error)) from error
+
+
+def sagas(
+    connection: Connection, realm: str, *, open_only: bool, attention_only: bool, limit: int, offset: int
+) -> list[SagaRow]:
+    """Rows of a realm, newest first."""
+    statement = select(*_ROW_COLUMNS).where(saga.c.realm == realm)
+    if open_only:
+        statement = statement.where(saga.c.open)
+    if attention_only:
+        statement = statement.where(saga.c["items"] > 0)
+    return _rows(connection, statement.order_by(saga.c.opened_at.desc(), saga.c.id).limit(limit).offset(offset))
+
+
+def busy_sagas(connection: Connection, realm: str) -> list[SagaRow]:
+    """Every saga of a realm that has to be driven, oldest first."""
+    return _rows(connection, select(*_ROW_COLUMNS).where(saga.c.realm == realm, saga.c.busy).order_by(saga.c.opened_at))
+
+
+def saga_of_key(connection: Connection, realm: str, caller: str, key: str) -> str | None:
+    """Id of the saga that this caller opened under `key`."""
+    if not key:
+        return None
+    statement = select(saga.c.id).where(saga.c.realm == realm, saga.c.caller == caller, saga.c.key == key)
+    with connection.begin():
+        found: str | None = connection.execute(statement.where(saga.c.key != "")).scalar()
+    return found
+
+
+def pair_row(connection: Connection, pair_hash: str) -> PairRow | None:
+    """A pair by the hash of its content."""
+    with connection.begin():
+        content: str | None = connection.execute(select(pair.c.content).where(pair.c.hash == pair_hash)).scalar()
+    return None if content is None else PairRow(hash=pair_hash, content=json.loads(content))
+
+
+def was_stored(connection: Connection, saga_id: str, seq: int, batch_id: str) -> bool:
+    """Whether a batch whose COMMIT did not answer is in the log."""
+    statement = select(saga_event.c.seq).where(
+        saga_event.c.saga_id == saga_id, saga_event.c.seq == seq, saga_event.c.batch_id == batch_id
+    )
+    with connection.begin():
+        return connection.execute(statement).first() is not None
+
+
+def data_version(connection: Connection) -> int:
+    """A number that changes when any other connection has committed (sqlite.org/pragma.html)."""
+    with connection.begin():
+        return int(connection.exec_driver_sql("PRAGMA data_version").scalar_one())
+
+
+def _rows(connection: Connection, statement: Select[Any]) -> list[SagaRow]:
+    with connection.begin():
+        rows: Sequence[Row[Any]] = connection.execute(statement).all()
+    return [SagaRow(**row._mapping) for row in rows]

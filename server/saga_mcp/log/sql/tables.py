@@ -1,0 +1,79 @@
+"""The tables of the saga log, as SQLAlchemy Core sees them. The migrations create them; a test holds the two together.
+
+`saga` is a projection: everything in it can be rebuilt from `saga_event`. It exists for lists and for the compare-and-set on
+its `seq`. The partial indices keep what start-up and `list` read as small as the work that is open (DESIGN.md section 8).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
+
+EPOCH: Final = 1
+"""Number of the schema that this code writes; raised by every migration (S10.3)."""
+
+metadata: Final = MetaData()
+
+log_meta: Final = Table(
+    "saga_log_meta",
+    metadata,
+    Column("only_row", Integer, primary_key=True),
+    Column("epoch", Integer, nullable=False),
+)
+
+saga: Final = Table(
+    "saga",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("realm", String, nullable=False),
+    Column("caller", String, nullable=False),
+    Column("conversation", String, nullable=False),
+    Column("key", String, nullable=False),
+    Column("purpose", String, nullable=False),
+    Column("phase", String, nullable=False),
+    Column("state", String, nullable=False),
+    Column("driver", String, nullable=False),
+    Column("busy", Boolean, nullable=False),
+    Column("open", Boolean, nullable=False),
+    Column("items", Integer, nullable=False),
+    Column("steps", Integer, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("opened_at", Float, nullable=False),
+    Column("updated_at", Float, nullable=False),
+    Index("saga_newest", "realm", "opened_at"),
+    Index("saga_open", "realm", "opened_at", sqlite_where=text("open"), postgresql_where=text("open")),
+    Index("saga_busy", "realm", "opened_at", sqlite_where=text("busy"), postgresql_where=text("busy")),
+    Index("saga_waiting", "realm", "opened_at", sqlite_where=text("items > 0"), postgresql_where=text("items > 0")),
+    Index(
+        "saga_key",
+        "realm",
+        "caller",
+        "key",
+        unique=True,
+        sqlite_where=text("key <> ''"),
+        postgresql_where=text("key <> ''"),
+    ),
+    sqlite_with_rowid=False,
+)
+
+saga_event: Final = Table(
+    "saga_event",
+    metadata,
+    Column("saga_id", String, primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("type", String, nullable=False),
+    Column("version", Integer, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("batch_id", String, nullable=False),
+    Column("facts", Text, nullable=False),
+    Column("payload", Text),
+    sqlite_with_rowid=False,
+)
+
+pair: Final = Table(
+    "saga_pair",
+    metadata,
+    Column("hash", String, primary_key=True),
+    Column("content", Text, nullable=False),
+)

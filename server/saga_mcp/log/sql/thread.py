@@ -1,0 +1,125 @@
+"""A connection and the one thread that uses it.
+
+SQLite calls block, so each connection gets a thread, and work is handed over as whole functions: one hop for a batch, not one per
+statement (DESIGN.md section 6). The caller only waits: cancelling the wait never stops the work, and no transaction can be left open
+by it. The thread is a daemon, so an unclosed log cannot keep the interpreter from exiting (SQLite rolls back what was open).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import anyio
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from saga_mcp.log.sql.trouble import LogClosed
+
+T = TypeVar("T")
+Work: TypeAlias = Callable[[Connection], T]
+Translate: TypeAlias = Callable[[DBAPIError], Exception]
+
+CLOSE_WITHIN_S = 5.0
+
+
+class Busy(Exception):
+    """The write lock is taken: the same work may succeed a moment later. The connection stays."""
+
+
+class _Job(Generic[T]):
+    """A function to run, and who waits for it."""
+
+    __slots__ = ("_done", "_loop", "_work")
+
+    def __init__(self, work: Work[T], done: asyncio.Future[T]) -> None:
+        self._work = work
+        self._done = done
+        self._loop = done.get_loop()
+
+    def run(self, connection: Connection) -> None:
+        result = self._work(connection)
+        self._tell(lambda: self._done.set_result(result))
+
+    def fail(self, error: BaseException) -> None:
+        self._tell(lambda: self._done.set_exception(error))
+
+    def _tell(self, settle: Callable[[], None]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self._loop.call_soon_threadsafe(self._unless_cancelled, settle)
+
+    def _unless_cancelled(self, settle: Callable[[], None]) -> None:
+        if not self._done.done():
+            settle()
+
+
+class ConnectionThread:
+    """Runs functions over one connection, one after the other.
+
+    It connects at the first use, and again after a failure, so that a log whose trouble is over works without a restart.
+    """
+
+    def __init__(self, name: str, connect: Callable[[], Connection], translate: Translate) -> None:
+        self._connect = connect
+        self._translate = translate
+        self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._serve, name=name, daemon=True)
+        self._closing = False
+        self._ended: asyncio.Future[None] | None = None
+
+    def submit(self, work: Work[T]) -> asyncio.Future[T]:
+        """Start `work` and return its future. Cancelling the future does not stop the work.
+
+        Raises:
+            LogClosed: the thread has been told to end.
+        """
+        if self._closing:
+            raise LogClosed("this process has closed its saga log; nothing was stored and nothing was sent")
+        self._start()
+        done: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self._jobs.put(_Job(work, done))
+        return done
+
+    async def aclose(self) -> None:
+        """End after the work that was submitted. Idempotent; the wait is bounded, and a caller's cancellation does not cut it."""
+        if not self._closing:
+            self._closing = True
+            if self._thread.ident is None:
+                return
+            self._ended = asyncio.get_running_loop().create_future()
+            self._jobs.put(None)
+        if self._ended is not None:
+            with anyio.move_on_after(CLOSE_WITHIN_S, shield=True):
+                await asyncio.shield(self._ended)
+
+    def _start(self) -> None:
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def _serve(self) -> None:
+        connection: Connection | None = None
+        while (job := self._jobs.get()) is not None:
+            try:
+                if connection is None:
+                    connection = self._connect()
+                job.run(connection)
+            except Busy as busy:
+                job.fail(busy)
+            except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, who raises it
+                job.fail(self._translate(error) if isinstance(error, DBAPIError) else error)
+                connection = _closed(connection)
+        _closed(connection)
+        ended = self._ended
+        if ended is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                ended.get_loop().call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
+
+
+def _closed(connection: Connection | None) -> None:
+    if connection is not None:
+        with contextlib.suppress(DBAPIError):  # closing is all that is left to do with it
+            connection.close()

@@ -1,0 +1,148 @@
+"""Group commit: what waits is written in one transaction (DESIGN.md section 6).
+
+The write belongs to a task of its own, so no caller can cancel it. It decides when a batch starts, how long a taken lock is waited
+for, and who is told what; the batch itself runs elsewhere as one function.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+
+from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.log.port import Decide, Decided
+from saga_mcp.log.sql.batch import Batches, CommitUnsettled, Outcome
+from saga_mcp.log.sql.reads import was_stored
+from saga_mcp.log.sql.thread import Busy, ConnectionThread, Translate
+from saga_mcp.log.sql.trouble import NOTHING, LogClosed, LogTroubled, StatementRefused, locked
+
+LARGEST_BATCH = 256
+FIRST_DELAY_S = 0.002
+LONGEST_DELAY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Request:
+    """A decision that waits to be written, and who waits for it."""
+
+    saga_id: str
+    decide: Decide
+    done: asyncio.Future[Decided]
+    since: float
+
+    def settle(self, outcome: Outcome) -> None:
+        if self.done.done():  # its caller stopped waiting
+            return
+        if isinstance(outcome, Decided):
+            self.done.set_result(outcome)
+        else:
+            self.done.set_exception(outcome)
+
+
+class Writer:
+    """The one writer of a process."""
+
+    def __init__(
+        self,
+        batches: Batches,
+        thread: ConnectionThread,
+        read_back: ConnectionThread,
+        *,
+        path: str,
+        translate: Translate,
+        busy_budget_s: float,
+    ) -> None:
+        self._batches = batches
+        self._thread = thread
+        self._read_back = read_back
+        self._path = path
+        self._translate = translate
+        self._busy_budget_s = busy_budget_s
+        self._waiting: list[_Request] = []
+        self._task: asyncio.Task[None] | None = None
+        self._closing = False
+
+    async def decide(self, saga_id: str, decide: Decide) -> Decided:
+        """Queue a decision and wait for its outcome; the port's `decide`."""
+        if self._closing:
+            raise LogClosed(f"this process is closing its saga log; {NOTHING}")
+        done: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Request(saga_id, decide, done, time.monotonic()))
+        if self._task is None or self._task.done():
+            # Starts in the next turn of the loop, after everyone who is ready now has queued up.
+            self._task = asyncio.create_task(self._drain(), name="saga log writer")
+        return await done
+
+    async def aclose(self) -> None:
+        """Write what waits, give up on a taken lock, accept nothing new."""
+        self._closing = True
+        if self._task is not None:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([self._task])
+
+    async def _drain(self) -> None:
+        while self._waiting:
+            batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
+            await self._write(batch)
+            await asyncio.sleep(0)  # lets those who were just answered join the next batch
+
+    async def _write(self, batch: Sequence[_Request]) -> None:
+        delay_s = FIRST_DELAY_S
+        while batch:
+            try:
+                outcomes = await self._attempt(batch)
+            except Busy:
+                batch = self._without_expired(batch)
+                await asyncio.sleep(random.uniform(0, delay_s))  # noqa: S311 - jitter, not a secret
+                delay_s = min(delay_s * 2, LONGEST_DELAY_S)
+            except Exception as error:  # noqa: BLE001 - raised to every caller of the batch
+                if len(batch) > 1 and (isinstance(error, StatementRefused) or not isinstance(error, LogUnavailable)):
+                    for request in batch:  # one of them is to blame: the others must not suffer for it
+                        await self._write([request])
+                else:
+                    for request in batch:
+                        request.settle(error)
+                return
+            else:
+                for request, outcome in zip(batch, outcomes, strict=True):
+                    request.settle(outcome)
+                return
+
+    async def _attempt(self, batch: Sequence[_Request]) -> Sequence[Outcome]:
+        batch_id = secrets.token_hex(8)
+        decisions = [(request.saga_id, request.decide) for request in batch]
+        try:
+            return await self._thread.submit(lambda connection: self._batches.run(connection, decisions, batch_id))
+        except CommitUnsettled as unsettled:
+            return await self._settle(unsettled)
+
+    async def _settle(self, unsettled: CommitUnsettled) -> Sequence[Outcome]:
+        """Read back, on another connection, whether a failed COMMIT stored the batch after all."""
+        mark = unsettled.mark
+        try:
+            stored = await self._read_back.submit(lambda c: was_stored(c, mark.saga_id, mark.seq, mark.batch_id))
+        except Exception as error:
+            raise LogTroubled(
+                f"saga log {self._path}: the last write did not answer ({unsettled.cause.orig}) and could not be read back "
+                f"({error}); nothing was sent. Run `saga-mcp doctor`."
+            ) from error
+        if stored:
+            return unsettled.written.outcomes
+        raise self._translate(unsettled.cause)
+
+    def _without_expired(self, batch: Sequence[_Request]) -> list[_Request]:
+        now = time.monotonic()
+        kept: list[_Request] = []
+        for request in batch:
+            waited_s = now - request.since
+            if self._closing or waited_s >= self._busy_budget_s:
+                request.settle(locked(self._path, waited_s))
+            else:
+                kept.append(request)
+        return kept
