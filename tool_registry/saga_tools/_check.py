@@ -5,7 +5,7 @@ Pure: entries in, problems out. Nothing here raises, so that an author sees ever
 
 import inspect
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from string import Formatter
 from typing import Any, Literal, get_args, get_origin
 
@@ -41,20 +41,18 @@ def check_forward(forward: Forward) -> Iterator[Problem]:
             close = did_you_mean(str(value), get_args(choices))
             fix = f"use one of {', '.join(get_args(choices))}"
             yield Problem(forward.name, f"{trait} is {value!r}{close}", fix, where)
-    numbers = {"timeout_s": traits.timeout_s, "hard_deadline_s": traits.deadline_s}
-    yield from check_numbers(forward.name, numbers, traits.retry, where)
+    yield from check_attempts(forward.name, traits.timeout_s, traits.retry, where)
     if traits.settle_s < 0:
         yield Problem(forward.name, f"settle_s is {traits.settle_s}", "use seconds, 0 or more", where)
-    if traits.deadline_s < traits.timeout_s:
+    if traits.hard_deadline_s is not None and traits.hard_deadline_s < traits.timeout_s:
         yield Problem(forward.name, "hard_deadline_s is shorter than timeout_s", "make it longer", where)
     yield from _check_named(forward)
 
 
-def check_numbers(tool: str, seconds: Mapping[str, float], retry: Retry, where: str) -> Iterator[Problem]:
-    """Check time limits and a retry policy."""
-    for name, value in seconds.items():
-        if value <= 0:
-            yield Problem(tool, f"{name} is {value}", "use seconds, more than 0", where)
+def check_attempts(tool: str, timeout_s: float, retry: Retry, where: str) -> Iterator[Problem]:
+    """Check a time limit and a retry policy."""
+    if timeout_s <= 0:
+        yield Problem(tool, f"timeout_s is {timeout_s}", "use seconds, more than 0", where)
     if retry.attempts < 1 or retry.first_delay_s < 0 or retry.max_delay_s < retry.first_delay_s:
         fix = "use attempts >= 1 and 0 <= first_delay_s <= max_delay_s"
         yield Problem(tool, f"{retry} cannot be followed", fix, where)

@@ -59,7 +59,7 @@ class Call:
         await self.store_undo(function, arguments)
 
     @classmethod
-    def for_test(  # noqa: PLR0913  # one keyword for each attribute, all optional
+    def for_test(  # one keyword for each attribute, all optional
         cls,
         *,
         key: str = "test-key",
@@ -102,7 +102,7 @@ class Undo(Generic[R_co]):
     capture: Any = None
     deps: Any = None
 
-    # An undo holds live clients, so it is neither pickled nor copied. The declared None is also what lets a type
+    # An undo holds live clients, so it is never pickled. The declared None is also what lets a type
     # checker tell an Undo from every other parameter type (see `_typing`).
     __reduce_ex__: ClassVar[None] = None  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]  # on purpose, see above
 

@@ -1,0 +1,258 @@
+"""What is wrong with a pair is said in one list, each with the tool, what to do, and where it is."""
+
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+from pydantic import BaseModel
+
+from saga_tools import Call, Kind, PairError, Retry, ToolRegistry, Undo
+
+
+class Charge(BaseModel):
+    id: str
+
+
+def charge(customer: str, cents: int = 100) -> Charge:
+    return Charge(id=f"{customer}{cents}")
+
+
+def by_another_name(who: str) -> str:
+    return who
+
+
+def only_problem(registry: ToolRegistry) -> str:
+    problems = registry.check()
+    assert len(problems) == 1, problems
+    assert problems[0].where.startswith("test_problems.py:")
+    return str(problems[0])
+
+
+def untyped(decorator: object) -> Callable[[Callable[..., object]], object]:
+    """What a type checker would refuse must be refused at run time too, for those who use none."""
+    return cast("Callable[[Callable[..., object]], object]", decorator)
+
+
+def with_undo(undo: Callable[..., object]) -> ToolRegistry:
+    registry = ToolRegistry()
+    registry.tool(charge)
+    untyped(registry.undoes(charge))(undo)
+    return registry
+
+
+def test_a_write_tool_that_nothing_undoes_is_told_what_its_choices_are() -> None:
+    registry = ToolRegistry()
+    registry.tool(charge)
+    assert "charge: nothing undoes it; add `@registry.undoes(charge)`, or say kind=" in only_problem(registry)
+
+
+def test_a_registry_with_problems_hands_nothing_out_and_lists_all_of_them() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool
+    def first() -> None: ...
+
+    @registry.tool(kind="retriable", timeout_s=-1)
+    def second() -> None: ...
+
+    with pytest.raises(PairError) as refused:
+        _ = registry.tools
+    assert [problem.tool for problem in refused.value.problems] == ["first", "second", "second"]
+    assert refused.value.problems == tuple(registry.check())
+    assert str(refused.value).count("\n") == 2
+
+
+def test_an_undo_parameter_that_the_forward_action_has_not_is_named_with_the_nearest() -> None:
+    def refund(custmer: str) -> None: ...
+
+    problem = only_problem(with_undo(refund))
+    assert "`refund` has a parameter `custmer` that `charge` has not, did you mean `customer`?" in problem
+    assert "use its parameters by name: customer, cents" in problem
+
+
+def test_an_undo_parameter_of_another_type_is_refused() -> None:
+    def refund(cents: str) -> None: ...
+
+    assert "`cents` is str in `refund`, but int in `charge`; annotate it int" in only_problem(with_undo(refund))
+
+
+def test_an_undo_of_another_result_is_refused() -> None:
+    def refund(undo: Undo[int]) -> None: ...
+
+    assert "takes Undo[int], but `charge` returns Charge; annotate it `Undo[Charge]`" in only_problem(with_undo(refund))
+
+
+def test_an_undo_may_take_wider_types_or_none() -> None:
+    def refund(customer, cents: float, undo: Undo[BaseModel]) -> None: ...  # type: ignore[no-untyped-def]  # noqa: ANN001  # the point
+
+    assert with_undo(cast("Callable[..., object]", refund)).check() == []
+
+
+def test_an_undo_that_takes_a_call_is_told_to_take_an_undo() -> None:
+    def refund(call: Call) -> None: ...
+
+    assert "undo `refund` takes a Call, but it runs when the call is over" in only_problem(with_undo(refund))
+
+
+def test_a_second_undo_of_one_tool_is_refused() -> None:
+    registry = with_undo(lambda: None)
+
+    @registry.undoes(charge)
+    def refund() -> None: ...
+
+    assert "it has two functions as undo: `<lambda>` and `refund`" in only_problem(registry)
+
+
+def test_an_undo_of_a_function_that_is_no_tool_is_refused() -> None:
+    registry = ToolRegistry()
+
+    @registry.undoes(charge)
+    def refund() -> None: ...
+
+    problem = only_problem(registry)
+    assert "`refund` is the undo of `charge`, which is no tool of this registry; put `@registry.tool` on it" in problem
+
+
+@pytest.mark.parametrize("kind", ["read_only", "pivot", "retriable"])
+def test_only_compensable_tools_have_an_undo(kind: Kind) -> None:
+    registry = ToolRegistry()
+    registry.add(charge, kind=kind, idempotent=True)
+    registry.undoes(charge)(lambda: None)
+    assert f"a {kind} tool has no undo; drop `<lambda>`, or make `charge` compensable" in only_problem(registry)
+
+
+def test_a_retriable_tool_is_idempotent_or_has_a_probe() -> None:
+    blind, probed = ToolRegistry(), ToolRegistry()
+    blind.add(charge, kind="retriable")
+    assert "a retriable tool cannot be repeated blindly; declare idempotent=True" in only_problem(blind)
+    probed.add(charge, kind="retriable")
+    probed.probes(charge)(lambda: None)
+    assert probed.check() == []
+
+
+def test_a_probe_returns_what_the_forward_action_returns() -> None:
+    def find() -> int | None: ...
+
+    registry = ToolRegistry()
+    registry.add(charge, kind="pivot")
+    untyped(registry.probes(charge))(find)
+    assert "probe `find` returns int | None; return what `charge` returns, Charge, or None" in only_problem(registry)
+
+
+def test_a_probe_takes_no_undo_and_a_guard_returns_a_verdict() -> None:
+    def find(undo: Undo[Charge]) -> None: ...
+
+    def unchanged() -> bool:
+        return True
+
+    registry = with_undo(lambda: None)
+    untyped(registry.probes(charge))(find)
+    registry.guards(charge)(unchanged)
+    probe, guard = map(str, registry.check())
+    assert "probe `find` takes an Undo, but none is running then; take a `Call`" in probe
+    assert "guard `unchanged` returns bool; return a `GuardVerdict`" in guard
+
+
+def test_parameters_without_a_place_in_a_json_schema_are_refused() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot")
+    def pay(first: int, /, *rest: int, **named: int) -> None: ...
+
+    said = [problem.message for problem in registry.check()]
+    assert said == [
+        "positional-only `first` has no place in a JSON Schema",
+        "`*rest` has no place in a JSON Schema",
+        "`**named` has no place in a JSON Schema",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("traits", "said"),
+    [
+        ({"name": "pay-now"}, "its name is not 1 to 48 letters, digits and underscores"),
+        ({"name": "p" * 49}, "its name is not 1 to 48 letters, digits and underscores"),
+        ({"name": "saga_commit"}, "names that begin with `saga_` are the server's own"),
+        ({"kind": "pivots"}, "kind is 'pivots', did you mean `pivot`?"),
+        ({"error_means": "nothing"}, "error_means is 'nothing'"),
+        ({"on_repeat": "rerun"}, "on_repeat is 'rerun', did you mean `run`?"),
+        ({"timeout_s": 0}, "timeout_s is 0"),
+        ({"hard_deadline_s": 3}, "hard_deadline_s is shorter than timeout_s"),
+        ({"settle_s": -1}, "settle_s is -1"),
+        ({"retry": Retry(0, 1, 2)}, "Retry(attempts=0, first_delay_s=1, max_delay_s=2) cannot be followed"),
+        ({"secret": ["custmer"]}, "secret names `custmer`, which is no parameter, did you mean `customer`?"),
+        ({"resource": "customer:{custmer}"}, "resource names `custmer`, which is no parameter"),
+        ({"resource": by_another_name}, "resource names `who`, which is no parameter"),
+        ({"approval": by_another_name}, "approval names `who`, which is no parameter"),
+    ],
+)
+def test_a_trait_that_cannot_be_meant_is_refused(traits: dict[str, Any], said: str) -> None:
+    registry = ToolRegistry()
+    registry.add(charge, paired_elsewhere=True, **traits)
+    assert said in only_problem(registry)
+
+
+def test_two_tools_or_two_undos_of_one_name_are_refused() -> None:
+    registry = ToolRegistry()
+    registry.add(charge, paired_elsewhere=True)
+    registry.add(only_problem, name="charge", kind="pivot")
+    assert any("two tools have this name, the other at test_problems.py:" in str(found) for found in registry.check())
+
+    def release(ip: str) -> None: ...
+
+    parts = ToolRegistry()
+    parts.part(release)
+    parts.part(name_release())
+    assert "release: two undos or parts have this name" in only_problem(parts)
+
+
+def name_release() -> Callable[[], None]:
+    def release() -> None: ...
+
+    return release
+
+
+def test_types_that_json_cannot_carry_are_refused_with_their_parameter() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot")
+    def draw(canvas: Callable[[], None], when: complex, size: int = cast("int", None)) -> object:
+        return canvas, when, size
+
+    said = [problem.message for problem in registry.check()]
+    assert said[0].startswith("parameter `canvas` has no JSON Schema")
+    assert "the default of `size` is no valid `int`" in said
+
+
+def test_an_annotation_that_cannot_be_resolved_is_a_problem_and_no_crash() -> None:
+    registry = ToolRegistry()
+
+    def pay(cents: int) -> None: ...
+
+    pay.__annotations__["cents"] = "Cents"
+    registry.add(pay, kind="pivot")
+    assert "an annotation cannot be resolved: name 'Cents' is not defined" in only_problem(registry)
+
+
+def test_a_forward_action_takes_no_undo_and_no_second_call() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot")
+    def pay(call: Call, again: Call, undo: Undo[None]) -> None: ...
+
+    said = [problem.message for problem in registry.check()]
+    assert said == ["a second parameter takes a Call: `again`", "`undo` takes an Undo, but this is the forward action"]
+
+
+def test_a_part_takes_no_call_and_an_invariant_takes_the_results() -> None:
+    registry = ToolRegistry()
+
+    @registry.part
+    def release(call: Call) -> None: ...
+
+    @registry.invariant
+    def always() -> None: ...
+
+    said = {problem.tool: problem.message for problem in registry.check()}
+    assert said["release"] == "a part takes a Call, but it runs when the call is over"
+    assert said["always"] == "an invariant takes the results of a saga"

@@ -1,0 +1,218 @@
+"""Registering tools: what a decorated function is afterwards, and what the registry says of it.
+
+Annotations are text in this module (see the future import), so everything here also shows that they are resolved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Annotated
+
+import pytest
+
+from saga_tools import Call, GuardVerdict, PairError, Retry, ToolRegistry, Undo
+
+
+@dataclass
+class Charge:
+    id: str
+    cents: int
+
+
+def charge_registry() -> ToolRegistry:
+    registry = ToolRegistry()
+
+    @registry.tool(timeout_s=10, secret=["customer"], resource="customer:{customer}", title="Charge a card")
+    async def charge(customer: str, cents: int, call: Call) -> Charge:
+        """Charge a customer's card.
+
+        Args:
+            customer: Who pays.
+            cents: How much,
+                in cents.
+        """
+        return Charge(f"{customer}-{call.key}", cents)
+
+    @registry.undoes(charge, retry=Retry(3, 1, 10))
+    def refund(customer: str, undo: Undo[Charge]) -> None: ...
+
+    @registry.probes(charge)
+    async def find_charge(call: Call) -> Charge | None: ...
+
+    @registry.captures(charge)
+    def balance(customer: str) -> int:
+        return len(customer)
+
+    @registry.guards(charge)
+    def unchanged(customer: str, undo: Undo[Charge]) -> GuardVerdict:
+        return "as_left" if undo.result and customer else "changed"
+
+    @registry.part
+    def release(ip: str, undo: Undo[Charge]) -> None: ...
+
+    @registry.invariant
+    def never_negative(results: dict[str, object]) -> None: ...
+
+    return registry
+
+
+async def test_a_decorated_function_is_the_function_itself() -> None:
+    registry = ToolRegistry()
+
+    async def charge(customer: str, cents: int, call: Call) -> Charge:
+        return Charge(f"{customer}-{call.key}", cents)
+
+    def refund(customer: str) -> str:
+        return customer
+
+    assert registry.tool(charge) is charge
+    assert registry.undoes(charge)(refund) is refund
+    assert await charge("ada", cents=3, call=Call.for_test(key="k1")) == Charge("ada-k1", 3)
+
+
+def test_everything_that_belongs_to_a_tool_is_found_at_it() -> None:
+    registry = charge_registry()
+    assert registry.check() == []
+    tool = registry.tools["charge"]
+    assert tool.undo is not None
+    assert tool.probe is not None
+    assert tool.capture is not None
+    assert tool.guard is not None
+    assert (tool.undo.name, tool.undo.is_async, tool.undo.arguments.names) == ("refund", False, ("customer",))
+    assert (tool.probe.name, tool.probe.is_async, tool.probe.call_parameter) == ("find_charge", True, "call")
+    assert (tool.capture.parameters, tool.guard.undo_parameter) == (("customer",), "undo")
+    assert [rule.name for rule in registry.invariants] == ["never_negative"]
+    assert {name: undo.role for name, undo in registry.callables.items()} == {"refund": "undo", "release": "part"}
+
+
+def test_traits_are_kept_and_the_rest_has_the_documented_defaults() -> None:
+    registry = charge_registry()
+    traits = registry.tools["charge"].traits
+    assert (traits.kind, traits.timeout_s, traits.deadline_s, traits.settle_s) == ("compensable", 10, 100, 5)
+    assert (traits.idempotent, traits.error_means, traits.on_repeat) == (False, "unknown", "run")
+    undo = registry.callables["refund"].traits
+    assert (undo.idempotent, undo.safe_if_absent, undo.needs_result, undo.retry.attempts) == (True, True, False, 3)
+    part = registry.callables["release"].traits
+    assert (part.retry, part.timeout_s) == (Retry(8, 1, 300), 30)
+
+
+def test_the_docstring_becomes_the_descriptions() -> None:
+    tool = charge_registry().tools["charge"]
+    assert tool.title == "Charge a card"
+    assert tool.description == "Charge a customer's card."
+    described = {name: field["description"] for name, field in tool.input_schema["properties"].items()}
+    assert described == {"customer": "Who pays.", "cents": "How much, in cents."}
+
+
+def test_the_call_is_found_by_its_annotation_and_never_by_its_name() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot")
+    def phone(call: str, undo: int, which: Annotated[Call | None, "optional too"] = None) -> None: ...
+
+    tool = registry.tools["phone"]
+    assert tool.call_parameter == "which"
+    assert list(tool.input_schema["properties"]) == ["call", "undo"]
+
+
+def test_classes_of_the_enclosing_function_are_resolved_though_annotations_are_text() -> None:
+    @dataclass
+    class Seat:
+        row: int
+
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot")
+    def take(seat: Seat) -> Seat:
+        return seat
+
+    assert registry.tools["take"].decode({"seat": {"row": 3}}).kwargs == {"seat": Seat(3)}
+
+
+def test_a_name_and_kind_given_in_code_are_used() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="read_only", name="find_flights")
+    def search(where: str) -> list[str]:
+        return [where]
+
+    assert list(registry.tools) == ["find_flights"]
+    assert registry.tools["find_flights"].kind == "read_only"
+
+
+def test_a_plain_function_is_added_with_its_undo_declared_elsewhere() -> None:
+    registry = ToolRegistry()
+
+    def create_lead(name: str) -> dict[str, str]:
+        return {"lead_id": name}
+
+    assert registry.add(create_lead, paired_elsewhere=True) is create_lead
+    assert registry.check() == []
+    assert registry.tools["create_lead"].paired_elsewhere
+
+
+def test_one_function_may_undo_two_tools() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool
+    def reserve(seat: str) -> None: ...
+
+    @registry.tool
+    def hold(seat: str) -> None: ...
+
+    @registry.undoes(reserve)
+    @registry.undoes(hold)
+    def release(seat: str) -> None: ...
+
+    assert [tool.undo is not None and tool.undo.function is release for tool in registry.tools.values()] == [True, True]
+    assert list(registry.callables) == ["release"]
+
+
+def test_approval_and_resource_follow_the_arguments_and_a_failing_condition_asks() -> None:
+    registry = ToolRegistry()
+
+    def large(cents: int) -> bool:
+        return cents > 1000 // (cents + 1)
+
+    def account(customer: str) -> str:
+        return f"customer:{customer}"
+
+    @registry.tool(kind="pivot", approval=large, resource=account)
+    def pay(customer: str, cents: int) -> None: ...
+
+    tool = registry.tools["pay"]
+    assert tool.needs_approval({"customer": "ada", "cents": 5000})
+    assert not tool.needs_approval({"customer": "ada", "cents": 1})
+    assert tool.needs_approval({"customer": "ada", "cents": -1})
+    assert tool.resource_of({"customer": "ada", "cents": 1}) == "customer:ada"
+    assert charge_registry().tools["charge"].resource_of({"customer": "ada", "cents": 1}) == "customer:ada"
+
+
+async def test_the_lifespan_yields_what_the_tools_share() -> None:
+    @asynccontextmanager
+    async def open_clients() -> AsyncGenerator[str]:
+        yield "clients"
+
+    registry = ToolRegistry(lifespan=open_clients, name="billing")
+    assert registry.name == "billing"
+    assert registry.lifespan is not None
+    async with registry.lifespan() as deps:
+        assert deps == "clients"
+
+
+def test_on_undo_finds_undos_and_parts_and_names_anything_else() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool
+    def book(seat: str) -> None: ...
+
+    @registry.undoes(book)
+    def unbook(seat: str) -> None: ...
+
+    def unbok() -> None: ...
+
+    assert registry.callable_for(unbook) is registry.callables["unbook"]
+    with pytest.raises(PairError, match=r"`unbok`, which is neither.*`@registry.part` on it, did you mean `unbook`"):
+        registry.callable_for(unbok)
