@@ -39,7 +39,7 @@ class Analysis:
     Attributes:
         paths: Of every use of a variable, the longest plain path: where `[expression]`, a method or an operator
             begins it ends.
-        functions: Names as the engine wants them registered.
+        functions: Every function and comprehension that is called, by the engine's name.
         whole: The whole expression is this plain path.
         faults: What is wrong, in order of position.
     """
@@ -148,11 +148,11 @@ class _Reader:
             written = f"x.{name}(...)" if style is Style.GLOBAL else f"{name}(x)"
             self._fault(token, f"{name} is written {written}")
             return
+        self._found.functions.add(name)
         arguments = self._arguments(at + 1)
         if name in MACROS:
             self._comprehension(at, name, len(arguments))
             return
-        self._found.functions.add(name)
         count = len(arguments) + (style is Style.METHOD)
         if not takes(name, count):
             self._fault(token, f"{name} does not take {count} arguments")

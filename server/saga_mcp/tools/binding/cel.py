@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.binding.analysis import analyse
 from saga_mcp.tools.binding.errors import Fault, Unfit
-from saga_mcp.tools.binding.functions import PYTHON, Function
+from saga_mcp.tools.binding.functions import Function, implementations, loops
 from saga_mcp.tools.binding.runtime import cel
 from saga_mcp.tools.binding.scanner import Hole
 from saga_mcp.tools.binding.values import Needs, Path, as_json, exact, follow, needs_of, select
@@ -49,6 +49,7 @@ class Expression:
     _needs: Needs
     _program: cel.Program
     _functions: dict[str, Function]
+    _loops: bool
 
     def evaluate(self, values: Mapping[str, JsonValue]) -> JsonValue:
         """Return what the expression comes to over `values`.
@@ -58,7 +59,7 @@ class Expression:
         """
         if self.plain is not None:
             return exact(follow(self.plain, values))
-        selected = select(self._needs, values)
+        selected = select(self._needs, values, loops=self._loops)
         try:
             answer = self._program.execute(cel.Context(selected, self._functions))
         except Exception as error:  # noqa: BLE001 - whatever the engine raises, there is no value (S11.3)
@@ -88,13 +89,15 @@ def compile_expression(hole: Hole, variables: frozenset[str]) -> Expression | li
         return [_syntax_fault(hole, str(error)), *found.faults]
     if found.faults:
         return found.faults
+    looping = loops(found.functions)
     return Expression(
         source=hole.source,
         paths=tuple(dict.fromkeys(found.paths)),
         plain=found.whole,
         _needs=needs_of(found.paths),
         _program=program,
-        _functions={name: PYTHON[name] for name in found.functions if name in PYTHON},
+        _functions=implementations(found.functions, loops=looping),
+        _loops=looping,
     )
 
 

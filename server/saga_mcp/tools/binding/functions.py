@@ -15,6 +15,7 @@ import functools
 import inspect
 import json as json_text
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from enum import Flag, auto
 from typing import Any, NoReturn, TypeAlias
 
@@ -22,7 +23,7 @@ from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.binding.errors import Unfit
 from saga_mcp.tools.binding.patterns import matches
 from saga_mcp.tools.binding.runtime import STDLIB_FUNCTIONS
-from saga_mcp.tools.binding.values import weigh
+from saga_mcp.tools.binding.values import refuse_many, weigh
 
 Function: TypeAlias = Callable[..., Any]
 """Takes and returns what the engine converts; Any, because CEL is dynamic."""
@@ -50,6 +51,8 @@ MACROS: Mapping[str, range] = {
 
 PATTERN_ARGUMENT: Mapping[str, int] = {"regex": 1, "regex_all": 1, "matches": 1}
 """Which argument is a pattern, the receiver counted as argument 0."""
+
+_QUADRATIC = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
 
 NAMESPACES = frozenset({"base64", "math", "optional", "sets", "strings"})
 
@@ -127,6 +130,15 @@ def _guarded(name: str, function: Function) -> Function:
     return call
 
 
+def _few(function: Function) -> Function:
+    def call(*args: object) -> object:
+        value = function(*args)
+        refuse_many(value)
+        return value
+
+    return call
+
+
 _OURS: Mapping[str, Function] = {
     "regex": regex,
     "regex_all": regex_all,
@@ -167,6 +179,22 @@ def _styles() -> dict[str, Style]:
 
 STYLES: Mapping[str, Style] = _styles()
 """Every callable name, the macros included."""
+
+
+def implementations(names: AbstractSet[str], *, loops: bool) -> dict[str, Function]:
+    """Return what the engine has to be given for an expression that calls `names`.
+
+    Args:
+        names: As the analysis found them; the engine has its own for some.
+        loops: What these make is run through a comprehension, so it may not hold too many items either.
+    """
+    chosen = {name: PYTHON[name] for name in names if name in PYTHON}
+    return {name: _few(function) for name, function in chosen.items()} if loops else chosen
+
+
+def loops(names: AbstractSet[str]) -> bool:
+    """Return whether a call of one of `names` takes time with the square of the items it sees."""
+    return not names.isdisjoint(MACROS.keys() | _QUADRATIC)
 
 
 def takes(name: str, count: int) -> bool:

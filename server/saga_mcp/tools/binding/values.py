@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias, cast
 
 from saga_mcp.domain.values import JsonValue
@@ -26,6 +26,9 @@ MAX_INPUT_BYTES = 256_000
 """S11.3. Of everything one expression names, as JSON text; plain paths are not evaluated and not limited."""
 MAX_DEPTH = 64
 """S11.3, in containers."""
+MAX_LOOP_ITEMS = 2_000
+"""In any list or object that an expression with a comprehension sees. The engine's `map` and `filter` copy their result
+for every item (measured: 20,000 items, well under the byte limit, hold the thread for 8 s; 2,000 take 0.08 s)."""
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -80,10 +83,15 @@ def needs_of(paths: Iterable[Path]) -> Needs:
     return needs
 
 
-def select(needs: Needs, values: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+def select(needs: Needs, values: Mapping[str, JsonValue], *, loops: bool) -> dict[str, JsonValue]:
     """Return the part of `values` that an expression needs, weighed and fit for the CEL engine.
 
     A member that is absent stays absent, so `has()` sees it so.
+
+    Args:
+        needs: What the expression names.
+        values: The variables by name.
+        loops: The expression takes time with the square of its items: `MAX_LOOP_ITEMS` holds.
 
     Raises:
         Unfit: A root is unknown, or the part is too large, too deep, or holds an integer outside int64.
@@ -94,6 +102,8 @@ def select(needs: Needs, values: Mapping[str, JsonValue]) -> dict[str, JsonValue
         nonlocal budget
         if below is None or not isinstance(source, dict):
             budget -= weigh(source, budget)
+            if loops:
+                refuse_many(source)
             return source
         return {name: narrow(source[name], deeper) for name, deeper in below.items() if name in source}
 
@@ -127,6 +137,22 @@ def weigh(value: JsonValue, budget: int = MAX_INPUT_BYTES) -> int:
         if weight > budget:
             raise Unfit(f"what it names is larger than {MAX_INPUT_BYTES // 1000} kB")
     return weight
+
+
+def refuse_many(value: object) -> None:
+    """Let no list or object of more than `MAX_LOOP_ITEMS` pass.
+
+    Raises:
+        Unfit: There is one.
+    """
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, list | dict):
+            children = cast("Collection[object]", item.values() if isinstance(item, dict) else item)
+            if len(children) > MAX_LOOP_ITEMS:
+                raise Unfit(f"a comprehension sees more than {MAX_LOOP_ITEMS} items")
+            pending += children
 
 
 def exact(value: JsonValue) -> JsonValue:
