@@ -1,0 +1,1 @@
+"""The saga log: its port, the encoding of events, who is alive, and the adapters."""

@@ -1,8 +1,8 @@
 """Events as rows: (type, version, facts, payload), derived from the dataclasses of `domain.events`.
 
-Lies beside the port, not in an adapter: every database stores the same text, and an export can be read without one. Fields
-marked `PAYLOAD` go to a JSON of their own (S11.4), so that wiping it leaves an event that still decodes and folds. Facts are
-always written out in full: a default that changes in the code must not change what an old log says.
+Lies beside the port, not in an adapter: every database stores the same text, and an export can be read without one.
+Fields marked `PAYLOAD` go to a JSON of their own (S11.4), so that wiping it leaves an event that still decodes and
+folds. Facts are always written out in full: a default that changes in the code must not change what an old log says.
 
 Each class is inspected once, at its first use; encoding and decoding then only follow the prepared plan.
 """
@@ -46,7 +46,7 @@ def encode(event: Event) -> EncodedEvent:
     Raises:
         TypeError, ValueError: a payload holds something that is no JSON value.
     """
-    plan = _plan(type(event))
+    plan = _plan(cast("type", type(event)))
     facts, payload = plan.split(event)
     return EncodedEvent(plan.name, VERSION, _dump(facts), _dump(payload) if payload else None)
 
@@ -64,7 +64,7 @@ def decode(type_name: str, version: int, facts: str, payload: str | None) -> Eve
         raise UnreadableEvent(f"unknown version {version} of event {type_name}")
     try:
         values = json.loads(facts)
-        hidden = json.loads(payload) if payload is not None else {}
+        hidden: Any = {} if payload is None else json.loads(payload)
     except (ValueError, TypeError, RecursionError) as error:
         raise UnreadableEvent(f"{type_name} is not valid JSON: {error}") from error
     return cast("Event", _plan(cls).join(values, hidden))
@@ -228,8 +228,8 @@ def _many(plan: _Plan) -> _Nested:
     def join(facts: Any, payload: Any) -> tuple[Any, ...]:  # noqa: ANN401 - stored JSON
         if not isinstance(facts, list):
             raise UnreadableEvent(f"a list of {plan.name} is expected")
-        known = cast("list[Any]", facts)
-        hidden = cast("list[Any]", payload) if isinstance(payload, list) else [None] * len(known)
+        known: list[Any] = facts
+        hidden: list[Any] = payload if isinstance(payload, list) else [None] * len(known)
         return tuple(plan.join(one, values or {}) for one, values in zip(known, hidden, strict=True))
 
     return _Nested(split, join)
@@ -271,6 +271,7 @@ def _tuple_of(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def check_all(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 - stored JSON
         if not isinstance(value, list):
             raise ValueError(f"list expected, not {type(value).__name__}")  # noqa: TRY004 - one error for malformed data
-        return tuple(check(item) for item in cast("list[Any]", value))
+        items: list[Any] = value
+        return tuple(check(item) for item in items)
 
     return check_all

@@ -1,12 +1,13 @@
 """Who is alive on this machine, as the operating system knows it: one locked file per process (S3.5, S10.4).
 
-Beside the database lies `<database>.owners/`. Each process creates `<owner>.lock` there, locks it, and keeps it open for as long as
-it lives; when it ends, however it ends, the kernel drops the lock. Nothing compares clocks or trusts a pid.
+Beside the database lies `<database>.owners/`. Each process creates `<owner>.lock` there, locks it, and keeps it open
+for as long as it lives; when it ends, however it ends, the kernel drops the lock. Nothing compares clocks or trusts a
+pid.
 
-POSIX record locks (`lockf`) and not `flock`: a `flock` survives in a forked child, so a dead server would look alive as long as
-something it started runs. Record locks have a trap of their own: they belong to the process and are dropped when it closes *any*
-descriptor of the file. So a process never opens a file of its own again; it knows by itself which ones are its own, and a forked
-child, which holds no lock, does not take its parent's for its own.
+POSIX record locks (`lockf`) and not `flock`: a `flock` survives in a forked child, so a dead server would look alive
+as long as something it started runs. Record locks have a trap of their own: they belong to the process and are
+dropped when it closes *any* descriptor of the file. So a process never opens a file of its own again; it knows by
+itself which ones are its own, and a forked child, which holds no lock, does not take its parent's for its own.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import secrets
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -30,7 +31,7 @@ _DIRECTORY_LOCK: Final = "directory"
 """A file without the suffix of an owner's, locked while files are made or removed."""
 
 _held: set[tuple[int, Path]] = set()
-"""Files that a process has locked, with its pid: as global as the locks themselves, which are the process's, not an object's."""
+"""Files that a process has locked, with its pid: as global as the locks themselves, which belong to the process."""
 _directory_turn = threading.Lock()
 """Record locks do not hold off threads of one process."""
 
@@ -56,7 +57,7 @@ class FileOwners:
 
     @classmethod
     @contextlib.contextmanager
-    def claim(cls, directory: Path, *, epoch: int) -> Iterator[FileOwners]:
+    def claim(cls, directory: Path, *, epoch: int) -> Generator[FileOwners]:
         """Take a fresh owner id, and hold its lock until the block ends.
 
         Raises:
@@ -149,7 +150,7 @@ def _reap(directory: Path) -> None:
 
 
 @contextlib.contextmanager
-def _locked_directory(directory: Path) -> Iterator[None]:
+def _locked_directory(directory: Path) -> Generator[None]:
     with _directory_turn:
         descriptor = os.open(directory / _DIRECTORY_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         try:

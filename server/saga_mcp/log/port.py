@@ -1,8 +1,8 @@
 """The port of the saga log: the only shared mutable state in the product (SEMANTICS.md S10).
 
-The engine and the edge know this Protocol, never an adapter. The unit of writing is a *decision*: a pure function of the
-saga's current state that returns events. The log runs it against the true state, appends by compare-and-set, and a decision
-that lost the race is run again on the new state.
+The engine and the edge know this Protocol, never an adapter. The unit of writing is a *decision*: a pure function of
+the saga's current state that returns events. The log runs it against the true state, appends by compare-and-set, and
+a decision that lost the race is run again on the new state.
 """
 
 from __future__ import annotations
@@ -97,8 +97,8 @@ class SagaLog(Protocol):
     async def decide(self, saga_id: str, decide: Decide) -> Decided:
         """Run `decide` on the saga's current state and store its events; on return they survive a power cut.
 
-        A saga that does not exist is handed in as `Saga(id=saga_id)`. The write cannot be cancelled by the caller: a cancelled
-        wait leaves the decision either wholly stored or not begun.
+        A saga that does not exist is handed in as `Saga(id=saga_id)`. The write cannot be cancelled by the caller: a
+        cancelled wait leaves the decision either wholly stored or not begun.
 
         Raises:
             Refused: what `decide` raised. Nothing was stored.
@@ -143,8 +143,8 @@ class SagaLog(Protocol):
     async def wait_for_change(self, seen: int = 0) -> int:
         """Return the number of the newest change once it is above `seen`; the start counts as change 1.
 
-        For loops that look again whenever another process, or this one, may have appended something. The number is taken
-        before the look, so nothing that happens meanwhile is missed, whoever else waits::
+        For loops that look again whenever another process, or this one, may have appended something. The number is
+        taken before the look, so nothing that happens meanwhile is missed, whoever else waits::
 
             seen = 0
             while True:

@@ -1,7 +1,7 @@
 """One batch of decisions in one transaction (S10.1): the only code that writes events.
 
-A synchronous function over a SQLAlchemy connection, so that every database runs the same code: SQLite in the writer's thread,
-PostgreSQL through `AsyncConnection.run_sync`.
+A synchronous function over a SQLAlchemy connection, so that every database runs the same code: SQLite in the writer's
+thread, PostgreSQL through `AsyncConnection.run_sync`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Connections to a SQLite saga log: how they are opened, and what is checked before one is used (DESIGN.md section 6)."""
+"""Connections to a SQLite saga log: how they are opened, and what is checked before one is used (DESIGN section 6)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,14 @@
 """The database file itself: where it may lie, how it is created, and whether it is still there.
 
-SQLite opens whatever it is given and creates what is missing. For a saga log both are dangerous: an empty new log in place of one
-that was moved means lost undos, and a write-ahead log on a network file system means a corrupt one.
+SQLite opens whatever it is given and creates what is missing. For a saga log both are dangerous: an empty new log in
+place of one that was moved means lost undos, and a write-ahead log on a network file system means a corrupt one.
 """
 
 from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -20,12 +21,35 @@ FileSystemOf: TypeAlias = Callable[[Path], str]
 
 NETWORK_FILE_SYSTEMS: Final = frozenset(
     {
-        "9p", "afpfs", "afs", "beegfs", "ceph", "cifs", "davfs", "fuse.ceph", "fuse.davfs", "fuse.gcsfuse",
-        "fuse.glusterfs", "fuse.grpcfuse", "fuse.rclone", "fuse.s3fs", "fuse.sshfs", "glusterfs", "gpfs", "lustre", "ncpfs",
-        "nfs", "nfs4", "smb2", "smb3", "smbfs", "unc", "webdav",
+        "9p",
+        "afpfs",
+        "afs",
+        "beegfs",
+        "ceph",
+        "cifs",
+        "davfs",
+        "fuse.ceph",
+        "fuse.davfs",
+        "fuse.gcsfuse",
+        "fuse.glusterfs",
+        "fuse.grpcfuse",
+        "fuse.rclone",
+        "fuse.s3fs",
+        "fuse.sshfs",
+        "glusterfs",
+        "gpfs",
+        "lustre",
+        "ncpfs",
+        "nfs",
+        "nfs4",
+        "smb2",
+        "smb3",
+        "smbfs",
+        "unc",
+        "webdav",
     }
-)  # fmt: skip
-"""Where processes may not see each other's shared memory, which SQLite's write-ahead log needs (sqlite.org/wal.html)."""
+)
+"""Where processes may not see each other's memory, which SQLite's write-ahead log needs (sqlite.org/wal.html)."""
 
 Identity: TypeAlias = tuple[int, int]
 """Device and inode: which file a path names."""
@@ -73,7 +97,9 @@ def create(path: Path, *, make_parent: bool) -> None:
     """Create an empty file that only this user may read. SQLite gives its side files (-wal, -shm) the same mode.
 
     Args:
-        make_parent: create the directory too (0700). Only for the default location: in a configured one, a missing directory
+        path: where it is to lie.
+        make_parent: create the directory too (0700). Only for the default location: in a configured one, a missing
+        directory
             is more likely a volume that is not mounted than a wish for an empty log.
     """
     try:
@@ -102,11 +128,14 @@ def file_system_of(path: Path) -> str:
     except OSError:
         return ""
     place = path.resolve()
-    best, kind = -1, ""
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split()
-        point = Path(fields[4].encode("latin-1", "replace").decode("unicode_escape")) if len(fields) > 4 else None
-        if point is not None and place.is_relative_to(point) and len(point.parts) >= best:
-            best, kind = len(point.parts), after.split(" ", 1)[0]
-    return kind
+    points = [(_mount_point(line), line) for line in mounts.splitlines()]
+    _, nearest = max(
+        ((p, line) for p, line in points if place.is_relative_to(p)), key=lambda found: len(found[0].parts)
+    )
+    return nearest.partition(" - ")[2].split(" ", 1)[0]
+
+
+def _mount_point(line: str) -> Path:
+    """The fifth field of a line of mountinfo, where blanks are written as octal escapes (proc_pid_mountinfo(5))."""
+    field = line.split(" ")[4]
+    return Path(re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), field))

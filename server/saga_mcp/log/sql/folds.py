@@ -1,7 +1,7 @@
 """Folded sagas: from rows to states, and a bounded store of the states that are in use.
 
-A cached fold is a prefix of an append-only log, so it never becomes wrong, only old: whoever uses one compares its `seq` with the
-row, and folds on from there. Shared by the writer and the reader of a process.
+A cached fold is a prefix of an append-only log, so it never becomes wrong, only old: whoever uses one compares its
+`seq` with the row, and folds on from there. Shared by the writer and the reader of a process.
 """
 
 from __future__ import annotations
@@ -9,42 +9,30 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from threading import Lock
-from typing import Protocol
+from typing import TypeAlias
 
 from saga_mcp.domain import machine
 from saga_mcp.domain.errors import SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import decode
 
-
-class EventRow(Protocol):
-    """The columns of a stored event that a fold needs."""
-
-    @property
-    def seq(self) -> int: ...
-    @property
-    def type(self) -> str: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def facts(self) -> str: ...
-    @property
-    def payload(self) -> str | None: ...
+StoredEvent: TypeAlias = tuple[int, str, int, str, str | None]
+"""`seq`, type, version, facts and payload of one event, in this order."""
 
 
-def fold_rows(saga: Saga, rows: Iterable[EventRow]) -> Saga:
+def fold_rows(saga: Saga, rows: Iterable[StoredEvent]) -> Saga:
     """Fold stored events into `saga`.
 
     Raises:
         SagaQuarantined: an event is missing, unreadable, or does not fit the state before it.
     """
-    for row in rows:
-        if row.seq != saga.seq + 1:
+    for seq, type_name, version, facts, payload in rows:
+        if seq != saga.seq + 1:
             raise SagaQuarantined(saga.id, f"event {saga.seq + 1} is missing")
         try:
-            saga = machine.apply(saga, decode(row.type, row.version, row.facts, row.payload))
+            saga = machine.apply(saga, decode(type_name, version, facts, payload))
         except Exception as error:  # whatever a damaged log does to the fold stays with this saga
-            raise SagaQuarantined(saga.id, f"event {row.seq} cannot be read: {error}") from error
+            raise SagaQuarantined(saga.id, f"event {seq} cannot be read: {error}") from error
     return saga
 
 

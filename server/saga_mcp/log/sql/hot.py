@@ -1,7 +1,8 @@
 """Statements of the hot path: SQLAlchemy Core, compiled once, run as text (S10.2).
 
-Executing a Core statement costs 20-40 us of cache-key and parameter work each time. Here that is paid once per connection; what
-remains is the driver's own `execute`. The statements stay Core, so each database gets its own dialect's text.
+Executing a Core statement costs 20-40 us of cache-key and parameter work each time. Here that is paid once per
+connection; what remains is the driver's own `execute`. The statements stay Core, so each database gets its own
+dialect's text.
 """
 
 from __future__ import annotations

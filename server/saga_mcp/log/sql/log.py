@@ -1,14 +1,14 @@
 """`SqlSagaLog`: the port, put together from a writer, a reader and what one SQLite file needs.
 
-Two connections, each in a thread of its own: one writes batches, the other reads snapshots, so reads go on while any process
-holds the write lock.
+Two connections, each in a thread of its own: one writes batches, the other reads snapshots, so reads go on while any
+process holds the write lock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -57,7 +57,7 @@ class SqlSagaLog:
         cached_sagas: int = 256,
         clock: Callable[[], float] = time.time,
         file_system_of: files.FileSystemOf = files.file_system_of,
-    ) -> AsyncIterator[SqlSagaLog]:
+    ) -> AsyncGenerator[SqlSagaLog]:
         """Serve the log of a database until the block ends.
 
         Nothing is touched before the first use, and what fails is tried anew at the next: a server can be up and answer
@@ -180,7 +180,7 @@ def sqlite_path(url: str) -> Path:
 
 
 @contextlib.contextmanager
-def claim_owner(url: str) -> Iterator[Owners]:
+def claim_owner(url: str) -> Generator[Owners]:
     """Prove to other processes of this machine that this one lives, until the block ends; the port's `Owners`.
 
     Raises:

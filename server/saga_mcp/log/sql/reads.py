@@ -6,17 +6,16 @@ Synchronous on purpose: they run in the thread of whichever connection is used, 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import Connection, Row, Select, bindparam, select
+from sqlalchemy import Connection, Select, bindparam, select
 from sqlalchemy.engine import Dialect
 
 from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import UnreadableEvent, decode
 from saga_mcp.log.port import PairRow, Record, SagaRow
-from saga_mcp.log.sql.folds import Folds, fold_rows
+from saga_mcp.log.sql.folds import Folds, StoredEvent, fold_rows
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.tables import pair, saga, saga_event
 
@@ -53,7 +52,7 @@ class Reads:
             known = Saga(id=saga_id)
         if known.seq < seq:
             rows = self._events.run(connection, {"id": saga_id, "after": known.seq})
-            known = fold_rows(known, rows)
+            known = fold_rows(known, (cast("StoredEvent", row) for row in rows))
             if known.seq != seq:
                 raise SagaQuarantined(saga_id, f"its row counts {seq} events, the log holds {known.seq}")
         return known
@@ -142,5 +141,5 @@ def data_version(connection: Connection) -> int:
 
 def _rows(connection: Connection, statement: Select[Any]) -> list[SagaRow]:
     with connection.begin():
-        rows: Sequence[Row[Any]] = connection.execute(statement).all()
-    return [SagaRow(**row._mapping) for row in rows]
+        rows = connection.execute(statement).mappings().all()
+    return [SagaRow(**row) for row in rows]

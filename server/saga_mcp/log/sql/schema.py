@@ -1,7 +1,7 @@
 """Which schema the database has, and bringing it to today's (S10.3).
 
-A current schema is recognised by one read. Alembic is imported only where there is something to create or to migrate, because
-its import alone would take a good part of the time a start may take (DESIGN.md section 8).
+A current schema is recognised by one read. Alembic is imported only where there is something to create or to migrate,
+because its import alone would take a good part of the time a start may take (DESIGN.md section 8).
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def make_current(connection: Connection, path: Path) -> None:
     """Create or migrate the schema, once, however many processes start together.
 
     Args:
+        path: the database's file.
         connection: one whose transactions take the write lock at their start.
 
     Raises:

@@ -1,7 +1,8 @@
 """The tables of the saga log, as SQLAlchemy Core sees them. The migrations create them; a test holds the two together.
 
-`saga` is a projection: everything in it can be rebuilt from `saga_event`. It exists for lists and for the compare-and-set on
-its `seq`. The partial indices keep what start-up and `list` read as small as the work that is open (DESIGN.md section 8).
+`saga` is a projection: everything in it can be rebuilt from `saga_event`. It exists for lists and for the
+compare-and-set on its `seq`. The partial indices keep what start-up and `list` read as small as the work that is open
+(DESIGN.md section 8).
 """
 
 from __future__ import annotations

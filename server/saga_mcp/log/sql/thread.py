@@ -1,8 +1,9 @@
 """A connection and the one thread that uses it.
 
-SQLite calls block, so each connection gets a thread, and work is handed over as whole functions: one hop for a batch, not one per
-statement (DESIGN.md section 6). The caller only waits: cancelling the wait never stops the work, and no transaction can be left open
-by it. The thread is a daemon, so an unclosed log cannot keep the interpreter from exiting (SQLite rolls back what was open).
+SQLite calls block, so each connection gets a thread, and work is handed over as whole functions: one hop for a batch,
+not one per statement (DESIGN.md section 6). The caller only waits: cancelling the wait never stops the work, and no
+transaction can be left open by it. The thread is a daemon, so an unclosed log cannot keep the interpreter from
+exiting (SQLite rolls back what was open).
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ class _Job(Generic[T]):
 class ConnectionThread:
     """Runs functions over one connection, one after the other.
 
-    It connects at the first use, and again after a failure, so that a log whose trouble is over works without a restart.
+    It connects at the first use, and again after a failure, so that a log whose trouble is over works without a
+    restart.
     """
 
     def __init__(self, name: str, connect: Callable[[], Connection], translate: Translate) -> None:
@@ -85,7 +87,7 @@ class ConnectionThread:
         return done
 
     async def aclose(self) -> None:
-        """End after the work that was submitted. Idempotent; the wait is bounded, and a caller's cancellation does not cut it."""
+        """End after the work that was submitted. Idempotent; the wait is bounded and not cut by a cancellation."""
         if not self._closing:
             self._closing = True
             if self._thread.ident is None:
@@ -111,15 +113,21 @@ class ConnectionThread:
                 job.fail(busy)
             except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, who raises it
                 job.fail(self._translate(error) if isinstance(error, DBAPIError) else error)
-                connection = _closed(connection)
-        _closed(connection)
+                _close(connection)
+                connection = None
+        _close(connection)
         ended = self._ended
         if ended is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                ended.get_loop().call_soon_threadsafe(lambda: ended.done() or ended.set_result(None))
+                ended.get_loop().call_soon_threadsafe(_set, ended)
 
 
-def _closed(connection: Connection | None) -> None:
+def _close(connection: Connection | None) -> None:
     if connection is not None:
         with contextlib.suppress(DBAPIError):  # closing is all that is left to do with it
             connection.close()
+
+
+def _set(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

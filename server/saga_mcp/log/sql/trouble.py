@@ -96,7 +96,7 @@ def named(error: DBAPIError, path: str) -> LogUnavailable:
             return LogLocked(f"saga log is locked by another program: {path}; {NOTHING}. The next call tries again.")
         case sqlite3.SQLITE_FULL:
             return LogFull(
-                f"no space left for the saga log {path}; {NOTHING}. Free some space; the next call works without restart."
+                f"no space left for the saga log {path}; {NOTHING}. Free some space; the next call tries again."
             )
         case sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM | sqlite3.SQLITE_AUTH | sqlite3.SQLITE_CANTOPEN:
             return LogReadOnly(

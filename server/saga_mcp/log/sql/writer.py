@@ -1,7 +1,7 @@
 """Group commit: what waits is written in one transaction (DESIGN.md section 6).
 
-The write belongs to a task of its own, so no caller can cancel it. It decides when a batch starts, how long a taken lock is waited
-for, and who is told what; the batch itself runs elsewhere as one function.
+The write belongs to a task of its own, so no caller can cancel it. It decides when a batch starts, how long a taken
+lock is waited for, and who is told what; the batch itself runs elsewhere as one function.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class Writer:
             stored = await self._read_back.submit(lambda c: was_stored(c, mark.saga_id, mark.seq, mark.batch_id))
         except Exception as error:
             raise LogTroubled(
-                f"saga log {self._path}: the last write did not answer ({unsettled.cause.orig}) and could not be read back "
-                f"({error}); nothing was sent. Run `saga-mcp doctor`."
+                f"saga log {self._path}: the last write did not answer ({unsettled.cause.orig}) and could not be "
+                f"read back ({error}); nothing was sent. Run `saga-mcp doctor`."
             ) from error
         if stored:
             return unsettled.written.outcomes
