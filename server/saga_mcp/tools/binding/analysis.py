@@ -15,8 +15,8 @@ from saga_mcp.tools.binding.errors import Fault
 from saga_mcp.tools.binding.functions import (
     MACROS,
     NAMESPACES,
-    PATTERN_ARGUMENT,
     STYLES,
+    TAKES_PATTERN,
     TYPES,
     Style,
     takes,
@@ -156,16 +156,18 @@ class _Reader:
         count = len(arguments) + (style is Style.METHOD)
         if not takes(name, count):
             self._fault(token, f"{name} does not take {count} arguments")
-        self._pattern(name, arguments, count)
+        place = 1 if style is Style.GLOBAL else 0
+        if name in TAKES_PATTERN and place < len(arguments):
+            self._pattern(name, arguments[place])
 
-    def _pattern(self, name: str, arguments: list[tuple[Token, ...]], count: int) -> None:
+    def _pattern(self, name: str, argument: tuple[Token, ...]) -> None:
         """Compile a pattern that is a constant."""
-        place = PATTERN_ARGUMENT.get(name, count) - (count - len(arguments))
-        if not 0 <= place < len(arguments) or len(arguments[place]) != 1:
+        if len(argument) != 1 or argument[0].kind is not TokenKind.STRING:
             return
-        token = arguments[place][0]
-        value = literal(token) if token.kind is TokenKind.STRING else None
+        token = argument[0]
+        value = literal(token)
         if not isinstance(value, str):
+            self._fault(token, "a pattern is a string")
             return
         try:
             if name == "matches":

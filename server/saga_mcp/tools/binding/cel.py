@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.binding.analysis import analyse
-from saga_mcp.tools.binding.errors import Fault, Unfit
+from saga_mcp.tools.binding.errors import Fault, Missing, Unfit
 from saga_mcp.tools.binding.functions import Function, implementations, loops
 from saga_mcp.tools.binding.runtime import cel
 from saga_mcp.tools.binding.scanner import Hole
@@ -67,13 +67,16 @@ class Expression:
         return as_json(answer)
 
     def _reason(self, error: Exception, values: Mapping[str, JsonValue]) -> str:
-        if isinstance(error, KeyError | TypeError):
-            for path in self.paths:
-                try:
-                    follow(path, values)
-                except Unfit as unfit:
-                    if isinstance(error, TypeError) or error.args[:1] == (path[-1],):
-                        return str(unfit)
+        """Say what went wrong in names only; the engine's own words quote values."""
+        for path in self.paths:
+            try:
+                follow(path, values)
+            except Missing as missing:
+                if isinstance(error, KeyError) and error.args[0] in path:
+                    return str(missing)
+            except Unfit as unfit:
+                if isinstance(error, TypeError):
+                    return str(unfit)
         if failed := _FUNCTION_FAILED.match(str(error)):
             return f"{failed[1]}: {failed[2]}"
         return _REASONS.get(type(error), "a function does not fit the types of its arguments")

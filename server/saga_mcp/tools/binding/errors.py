@@ -76,3 +76,7 @@ class CannotBind(SagaError):
 
 class Unfit(Exception):
     """Why one expression has no value; inside this package only, `CannotBind` adds the place."""
+
+
+class Missing(Unfit):
+    """The member that a path asks for is not there."""

@@ -49,8 +49,8 @@ MACROS: Mapping[str, range] = {
 }
 """Comprehensions, and how many arguments each takes."""
 
-PATTERN_ARGUMENT: Mapping[str, int] = {"regex": 1, "regex_all": 1, "matches": 1}
-"""Which argument is a pattern, the receiver counted as argument 0."""
+TAKES_PATTERN = frozenset({"matches", "regex", "regex_all"})
+"""The pattern comes second, the receiver counted."""
 
 _QUADRATIC = frozenset({"distinct", "sets.contains", "sets.equivalent", "sets.intersects"})
 

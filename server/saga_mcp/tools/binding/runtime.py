@@ -18,17 +18,14 @@ if TYPE_CHECKING:
 else:
 
     def _load() -> ModuleType:
-        if "cel" in sys.modules:
-            return sys.modules["cel"]
         stand_in = ModuleType("cel.cli")
-        sys.modules["cel.cli"] = stand_in
+        if sys.modules.setdefault("cel.cli", stand_in) is not stand_in:
+            return importlib.import_module("cel")
         try:
             package = importlib.import_module("cel")
         finally:
-            if sys.modules.get("cel.cli") is stand_in:
-                del sys.modules["cel.cli"]
-        if getattr(package, "cli", None) is stand_in:
-            del package.cli
+            del sys.modules["cel.cli"]
+        vars(package).pop("cli", None)
         return package
 
     cel = _load()

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias, cast
 
 from saga_mcp.domain.values import JsonValue
-from saga_mcp.tools.binding.errors import Unfit
+from saga_mcp.tools.binding.errors import Missing, Unfit
 
 Path: TypeAlias = tuple[str | int, ...]
 """A root variable, then members and list indexes: `("result", "data", 0, "id")`."""
@@ -44,7 +44,8 @@ def follow(path: Path, values: Mapping[str, JsonValue]) -> JsonValue:
     """Return what a plain path leads to, untouched.
 
     Raises:
-        Unfit: The path leads nowhere; the reason names the part that is missing.
+        Missing: A member is not there.
+        Unfit: The path leads nowhere for another reason. Both name the part.
     """
     root = cast("str", path[0])
     if root not in values:
@@ -53,7 +54,7 @@ def follow(path: Path, values: Mapping[str, JsonValue]) -> JsonValue:
     for depth, part in enumerate(path[1:], start=1):
         if isinstance(part, str) and isinstance(value, dict):
             if part not in value:
-                raise Unfit(f"{show(path[: depth + 1])} is missing")
+                raise Missing(f"{show(path[: depth + 1])} is missing")
             value = value[part]
         elif isinstance(part, int) and isinstance(value, list):
             if part >= len(value):
