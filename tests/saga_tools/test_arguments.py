@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, validate
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from saga_tools import InvalidArguments, RegisteredTool, ToolRegistry
@@ -244,6 +244,15 @@ def test_python_values_for_an_undo_part_are_stored_and_read_back() -> None:
     assert arguments.kwargs_from_json(stored) == {"leg": Leg(to="LIS", on=date(2026, 12, 1)), "cents": 2**70}
     with pytest.raises(InvalidArguments, match="cents: input should be a valid integer"):
         arguments.encode({"leg": Leg(to="LIS", on=date(2026, 12, 1)), "cents": "3"})
+
+
+def test_a_types_own_code_may_raise_anything() -> None:
+    def fail(value: int) -> int:
+        raise KeyError(value)
+
+    def take(value: Annotated[int, AfterValidator(fail)]) -> None: ...
+
+    assert problems(tool_of(take), {"value": 3}) == ["cannot be read: KeyError"]
 
 
 JSON = st.recursive(

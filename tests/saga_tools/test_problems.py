@@ -1,16 +1,26 @@
 """What is wrong with a pair is said in one list, each with the tool, what to do, and where it is."""
 
-from collections.abc import Callable
-from typing import Any, cast
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, cast
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, SecretStr
+from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from saga_tools import Call, Kind, PairError, Retry, ToolRegistry, Undo
 
 
 class Charge(BaseModel):
     id: str
+
+
+class Extras(TypedDict):
+    bags: int
+
+
+class Other(TypedDict):
+    bags: int
 
 
 def charge(customer: str, cents: int = 100) -> Charge:
@@ -159,11 +169,15 @@ def test_parameters_without_a_place_in_a_json_schema_are_refused() -> None:
     @registry.tool(kind="pivot")
     def pay(first: int, /, *rest: int, **named: int) -> None: ...
 
+    @registry.tool(kind="pivot")
+    def save(saga__saga_id: str) -> None: ...
+
     said = [problem.message for problem in registry.check()]
     assert said == [
         "positional-only `first` has no place in a JSON Schema",
         "`*rest` has no place in a JSON Schema",
         "`**named` has no place in a JSON Schema",
+        "parameter `saga__saga_id`: `saga__` is the server's own prefix",
     ]
 
 
@@ -180,6 +194,7 @@ def test_parameters_without_a_place_in_a_json_schema_are_refused() -> None:
         ({"hard_deadline_s": 3}, "hard_deadline_s is shorter than timeout_s"),
         ({"settle_s": -1}, "settle_s is -1"),
         ({"retry": Retry(0, 1, 2)}, "Retry(attempts=0, first_delay_s=1, max_delay_s=2) cannot be followed"),
+        ({"secret": "customer"}, 'secret is one text; write ["customer"]'),
         ({"secret": ["custmer"]}, "secret names `custmer`, which is no parameter, did you mean `customer`?"),
         ({"resource": "customer:{custmer}"}, "resource names `custmer`, which is no parameter"),
         ({"resource": by_another_name}, "resource names `who`, which is no parameter"),
@@ -216,12 +231,61 @@ def test_types_that_json_cannot_carry_are_refused_with_their_parameter() -> None
     registry = ToolRegistry()
 
     @registry.tool(kind="pivot")
-    def draw(canvas: Callable[[], None], when: complex, size: int = cast("int", None)) -> object:
-        return canvas, when, size
+    def draw(canvas: Callable[[], None], card: list[SecretStr], size: int = cast("int", None)) -> threading.Lock:
+        raise NotImplementedError(canvas, card, size)
 
-    said = [problem.message for problem in registry.check()]
-    assert said[0].startswith("parameter `canvas` has no JSON Schema")
-    assert "the default of `size` is no valid `int`" in said
+    said = [str(problem) for problem in registry.check()]
+    assert len(said) == 4
+    assert "parameter `canvas` has no JSON Schema" in said[0]
+    assert '`card` hides its value, so no undo could use it; use `str` and secret=["card"]' in said[1]
+    assert "the default of `size` is no valid `int`" in said[2]
+    assert "its return type" in said[3]
+
+
+def test_a_part_is_checked_by_itself() -> None:
+    registry = ToolRegistry()
+
+    @registry.part
+    def release(how: Callable[[], None]) -> None: ...
+
+    assert "release: parameter `how` has no JSON Schema" in only_problem(registry)
+
+
+def test_an_undo_of_a_tool_that_returns_nothing_says_so() -> None:
+    def ping() -> None: ...
+
+    def unping(undo: Undo[int]) -> None: ...
+
+    registry = ToolRegistry()
+    registry.tool(ping)
+    untyped(registry.undoes(ping))(unping)
+    assert "takes Undo[int], but `ping` returns None; annotate it `Undo[None]`" in only_problem(registry)
+
+
+def test_types_are_compared_only_as_far_as_that_is_certain() -> None:
+    def forward(
+        ids: list[int], by_name: dict[str, int], one: Charge | int, extra: Extras, kind: Literal["a"]
+    ) -> None: ...
+
+    def fits(  # noqa: PLR0913, PLR0917  # one of each
+        ids: Sequence[int],
+        by_name: dict[str, float],
+        one: BaseModel | int,
+        extra: Other,
+        kind: str,
+        undo: object,
+    ) -> None: ...
+
+    fits.__annotations__["undo"] = Undo  # bare: of any result
+
+    def differs(ids: list[str], by_name: set[str], one: Charge) -> None: ...
+
+    good, bad = ToolRegistry(), ToolRegistry()
+    for registry, undo in ((good, fits), (bad, differs)):
+        registry.tool(forward)
+        untyped(registry.undoes(forward))(undo)
+    assert good.check() == []
+    assert [problem.message.split("`")[1] for problem in bad.check()] == ["ids", "by_name", "one"]
 
 
 def test_an_annotation_that_cannot_be_resolved_is_a_problem_and_no_crash() -> None:

@@ -5,12 +5,14 @@ Annotations are text in this module (see the future import), so everything here 
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import functools
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Annotated
 
 import pytest
+from pydantic import Field
 
 from saga_tools import Call, GuardVerdict, PairError, Retry, ToolRegistry, Undo
 
@@ -29,6 +31,7 @@ def charge_registry() -> ToolRegistry:
         """Charge a customer's card.
 
         Args:
+
             customer: Who pays.
             cents: How much,
                 in cents.
@@ -131,6 +134,43 @@ def test_classes_of_the_enclosing_function_are_resolved_though_annotations_are_t
     assert registry.tools["take"].decode({"seat": {"row": 3}}).kwargs == {"seat": Seat(3)}
 
 
+def test_a_field_given_as_the_default_keeps_its_default_and_constraints() -> None:
+    registry = ToolRegistry()
+    amount, tags_of = Field(300, ge=1, title="Amount"), Field(default_factory=list[str])
+
+    @registry.tool(kind="pivot")
+    def pay(cents: int = amount, tags: list[str] = tags_of) -> None: ...
+
+    tool = registry.tools["pay"]
+    assert tool.decode({}).kwargs == {"cents": 300, "tags": []}
+    assert tool.input_schema["properties"]["cents"] == {
+        "type": "integer",
+        "default": 300,
+        "minimum": 1,
+        "title": "Amount",
+    }
+
+
+def test_a_wrapped_function_is_what_its_wrapper_is() -> None:
+    """The signature shows through a decorator; whether it is awaited is the wrapper's own matter."""
+    registry = ToolRegistry()
+
+    def wrapped(function: Callable[[int], int]) -> Callable[[int], Awaitable[int]]:
+        @functools.wraps(function)
+        async def later(cents: int) -> int:
+            return function(cents)
+
+        return later
+
+    @registry.tool(kind="pivot")
+    @wrapped
+    def pay(cents: int) -> int:
+        return cents
+
+    assert registry.tools["pay"].is_async
+    assert registry.tools["pay"].arguments.names == ("cents",)
+
+
 def test_a_name_and_kind_given_in_code_are_used() -> None:
     registry = ToolRegistry()
 
@@ -179,6 +219,9 @@ def test_approval_and_resource_follow_the_arguments_and_a_failing_condition_asks
     def account(customer: str) -> str:
         return f"customer:{customer}"
 
+    @registry.tool(kind="pivot", approval=True)
+    def launch() -> None: ...
+
     @registry.tool(kind="pivot", approval=large, resource=account)
     def pay(customer: str, cents: int) -> None: ...
 
@@ -186,7 +229,9 @@ def test_approval_and_resource_follow_the_arguments_and_a_failing_condition_asks
     assert tool.needs_approval({"customer": "ada", "cents": 5000})
     assert not tool.needs_approval({"customer": "ada", "cents": 1})
     assert tool.needs_approval({"customer": "ada", "cents": -1})
+    assert registry.tools["launch"].needs_approval({})
     assert tool.resource_of({"customer": "ada", "cents": 1}) == "customer:ada"
+    assert registry.tools["launch"].resource_of({}) is None
     assert charge_registry().tools["charge"].resource_of({"customer": "ada", "cents": 1}) == "customer:ada"
 
 

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from enum import IntEnum
-from typing import Any
+from typing import Annotated, Any
 from unittest.mock import ANY
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator, validate
-from pydantic import BaseModel, field_serializer
+from pydantic import AfterValidator, BaseModel, field_serializer
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
 from saga_tools import InvalidResult, RegisteredTool, ToolRegistry, jsonable
@@ -127,6 +127,15 @@ def test_a_result_that_breaks_its_annotation_is_still_shown() -> None:
     assert encoded == {"id": 7, "extra": ["2026-01-02"]}
     with pytest.raises(InvalidResult, match="does not fit today's return type at id, on"):
         tool.decode_result(encoded)
+
+
+def test_a_types_own_code_may_raise_anything() -> None:
+    def fail(value: int) -> int:
+        raise KeyError(value)
+
+    tool = returning(Annotated[int, AfterValidator(fail)])
+    with pytest.raises(InvalidResult, match="cannot be read: KeyError"):
+        tool.decode_result(tool.encode_result(3))
 
 
 @pytest.mark.parametrize(

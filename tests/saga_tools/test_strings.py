@@ -56,6 +56,7 @@ def test_text_is_decoded_where_only_an_object_or_array_may_be(
         pytest.param({"$ref": "#/$defs/none"}, "[1]", id="reference-to-nothing"),
         pytest.param({"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}, "[1]", id="reference-in-a-circle"),
         pytest.param({"anyOf": [ARRAY, {"type": "array"}]}, ["{}"], id="two-branches-fit"),
+        pytest.param({"anyOf": [True, {"type": "array"}]}, "[1]", id="a-branch-that-admits-anything"),
         pytest.param({"properties": {"x": True}}, {"x": "[1]"}, id="boolean-schema"),
     ],
 )

@@ -7,10 +7,9 @@ strictly: `"1"` is no integer, `true` is no number, and integers keep all their 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
-from pydantic.errors import PydanticUserError
 from pydantic.fields import FieldInfo
 
 from saga_tools._adapter import EXACT_BYTES, adapter_for
@@ -85,6 +84,8 @@ class Arguments:
             return self._model.model_validate_json(text, strict=True)
         except ValidationError as error:
             raise InvalidArguments(_problems(error, self.names)) from None
+        except Exception as error:  # types bring their own code; nothing has been sent yet
+            raise InvalidArguments([ArgumentProblem("", f"cannot be read: {type(error).__name__}")]) from error
 
     def _dump(self, instance: BaseModel) -> dict[str, Json]:
         return instance.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
@@ -98,16 +99,9 @@ def read_arguments(signature: Signature, docstring: Docstring, tool: str) -> tup
     for place, parameter in enumerate(signature.parameters.values()):
         annotation: Any = Any if parameter.annotation is MISSING else parameter.annotation
         default: Any = ... if parameter.default is MISSING else parameter.default
-        try:
-            reason = _default_problem(annotation, default)
-        except PydanticUserError as error:
-            fix = "use a type pydantic can read from JSON, or leave the parameter out"
-            text = f"parameter `{parameter.name}` has no JSON Schema: {error.message}"
-            problems.append(Problem(tool, text, fix, signature.where))
+        if found := _parameter_problem(parameter.name, annotation, default):
+            problems.append(Problem(tool, *found, signature.where))
             continue
-        if reason:
-            fix = "change the default or the annotation"
-            problems.append(Problem(tool, f"the default of `{parameter.name}` {reason}", fix, signature.where))
         described = _described(annotation, parameter.name, docstring.parameters.get(parameter.name))
         fields[_field_name(place)] = (described, default)
     if problems:
@@ -134,16 +128,31 @@ def _field_name(place: int) -> str:
     return f"p{place}"
 
 
-def _default_problem(annotation: type[Any], default: object) -> str:
-    adapter = adapter_for(annotation)
-    adapter.json_schema()
+def _parameter_problem(name: str, annotation: type[Any], default: object) -> tuple[str, str] | None:
+    """Return what is wrong with a parameter's type or default, and what to do; None where nothing is."""
+    try:
+        adapter = adapter_for(annotation)
+        schema = adapter.json_schema()
+    except Exception as error:  # noqa: BLE001  # types bring their own code; whatever it raises is said in one line
+        reason = str(error).partition("\n")[0]
+        return f"parameter `{name}` has no JSON Schema: {reason}", "use a type pydantic can read from JSON"
+    if _holds(schema, "writeOnly"):  # pydantic's secret types are stored as asterisks
+        return f"parameter `{name}` hides its value, so no undo could use it", f'use `str` and secret=["{name}"]'
     if default is ... or isinstance(default, FieldInfo):
-        return ""
+        return None
     try:
         adapter.validate_json(adapter.dump_json(default, warnings=False), strict=True)
-    except (ValidationError, ValueError):
-        return f"is no valid `{describe(annotation)}`"
-    return ""
+    except ValueError:
+        text = f"the default of `{name}` is no valid `{describe(annotation)}`"
+        return text, "change the default or the annotation"
+    return None
+
+
+def _holds(schema: object, keyword: str) -> bool:
+    if isinstance(schema, dict):
+        members = cast("dict[str, object]", schema)
+        return members.get(keyword) is True or any(_holds(member, keyword) for member in members.values())
+    return isinstance(schema, list) and any(_holds(item, keyword) for item in cast("list[object]", schema))
 
 
 def _problems(error: ValidationError, names: tuple[str, ...]) -> list[ArgumentProblem]:

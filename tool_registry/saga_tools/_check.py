@@ -135,6 +135,9 @@ def _check_parameters(signature: Signature, forward: Forward) -> Iterator[Proble
 def _check_named(forward: Forward) -> Iterator[Problem]:
     """Check the traits that name parameters: `secret`, `resource` and `approval`."""
     traits = forward.traits
+    if isinstance(traits.secret, str):
+        yield Problem(forward.name, "secret is one text", f'write ["{traits.secret}"]', forward.signature.where)
+        return
     named: dict[str, Iterable[str]] = {"secret": traits.secret}
     if isinstance(traits.resource, str):
         named["resource"] = [field for _, field, _, _ in Formatter().parse(traits.resource) if field is not None]

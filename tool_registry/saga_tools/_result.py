@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic.errors import PydanticUserError
 
 from saga_tools._adapter import adapter_for
 from saga_tools._errors import InvalidResult, Problem
@@ -50,6 +49,8 @@ class Result:
         except ValidationError as error:
             places = ", ".join(".".join(map(str, item["loc"])) or "result" for item in error.errors())
             raise InvalidResult(f"the stored result does not fit today's return type at {places}") from None
+        except Exception as error:  # types bring their own code
+            raise InvalidResult(f"the stored result cannot be read: {type(error).__name__}") from error
 
     def structured(self, value: Json) -> dict[str, Json]:
         """Return an encoded result as the object that MCP asks for."""
@@ -63,8 +64,9 @@ def read_result(signature: Signature, tool: str) -> tuple[Result | None, list[Pr
     try:
         adapter = adapter_for(annotation)
         schema = adapter.json_schema(mode="serialization", by_alias=True)
-    except PydanticUserError as error:
-        text = f"its return type `{describe(annotation)}` has no JSON Schema: {error.message}"
+    except Exception as error:  # noqa: BLE001  # types bring their own code; whatever it raises is said in one line
+        reason = str(error).partition("\n")[0]
+        text = f"its return type `{describe(annotation)}` has no JSON Schema: {reason}"
         fix = "return a type pydantic can write as JSON, or drop the annotation"
         return None, [Problem(tool, text, fix, signature.where)]
     if unknown:

@@ -89,7 +89,7 @@ def read_signature(function: Callable[..., Any], tool: str) -> Signature:
     return Signature(
         name=name_of(function),
         function=function,
-        is_async=inspect.iscoroutinefunction(inspect.unwrap(function)),
+        is_async=inspect.iscoroutinefunction(function),
         parameters=types.MappingProxyType(parameters),
         returns=hints.get("return", MISSING),
         call_parameter=special.get(Call, (None, None))[0],
@@ -107,6 +107,8 @@ def name_of(function: Callable[..., object]) -> str:
 
 def describe(annotation: object) -> str:
     """Return an annotation as its author would write it."""
+    if annotation is type(None):
+        return "None"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation).replace("typing.", "")
 
 
@@ -127,8 +129,8 @@ def accepts(target: object, source: object) -> bool:
         return True
     try:
         related = issubclass(source_class, target_class) or (target_class, source_class) == (float, int)
-    except TypeError:  # a Protocol or TypedDict cannot answer
-        return target_class is source_class or not isinstance(source_class, type(target_class))
+    except TypeError:  # a Protocol or a TypedDict cannot answer
+        return True
     same_shape = target_class is source_class and len(get_args(target)) == len(get_args(source))
     return related and (not same_shape or all(map(accepts, get_args(target), get_args(source))))
 
