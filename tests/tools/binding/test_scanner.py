@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saga_mcp.tools.binding import TemplateError, compile_template
 from saga_mcp.tools.binding.scanner import Hole, split
 
+UNTIMED = settings(deadline=None)  # a busy machine is no failure
 NAMES = frozenset({"args"})
 
 # CEL has no surrogates, and a triple-quoted or raw literal cannot hold everything: see each.
@@ -61,7 +62,7 @@ def test_a_string_is_split_where_cel_says_the_expression_ends(text: str, bound: 
         ("${args.x +}", 10, "not CEL"),
         ("${'é' +\n+}", 8, "not CEL"),
         ("${regex(args.x}", 14, "not CEL"),
-        ("${args['\\q']}", 7, "not CEL"),
+        ("${'\\q'}", 2, "not CEL"),
         ("${'\ud800'}", 2, "not a CEL expression"),
     ],
 )
@@ -85,6 +86,7 @@ def literal(value: str, quote: str) -> str:
     return f"'{escaped}'"
 
 
+@UNTIMED
 @given(st.lists(st.tuples(AWKWARD, AWKWARD, st.sampled_from(["'", '"', "'''", "r'"]))), AWKWARD)
 def test_literals_of_any_content_never_move_the_end_of_an_expression(
     pieces: list[tuple[str, str, str]], tail: str
@@ -100,6 +102,7 @@ def test_literals_of_any_content_never_move_the_end_of_an_expression(
     assert bound == "".join(plain(text) + value for text, value, _ in pieces) + plain(tail)
 
 
+@UNTIMED
 @given(AWKWARD)
 def test_splitting_loses_nothing(text: str) -> None:
     parts, faults = split(text)
@@ -108,6 +111,7 @@ def test_splitting_loses_nothing(text: str) -> None:
         assert again == text
 
 
+@UNTIMED
 @given(AWKWARD)
 def test_an_escaped_text_binds_to_itself(text: str) -> None:
     escaped = text.replace("${", "$${")

@@ -7,12 +7,13 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.binding import CannotBind, TemplateError, compile_template
 
+UNTIMED = settings(deadline=None)  # a busy machine is no failure
 NAMES = frozenset({"args", "result", "text", "capture", "read", "step", "item", "now"})
 
 JSON = st.recursive(
@@ -38,6 +39,7 @@ def problems(template: Any) -> list[tuple[str, str]]:  # noqa: ANN401 - TOML hol
     return [(problem.path, str(problem)) for problem in refused.value.problems]
 
 
+@UNTIMED
 @given(JSON)
 def test_any_json_value_goes_through_a_plain_path_unchanged(value: JsonValue) -> None:
     bound = bind({"a": ["${args.x}"]}, args={"x": value})
@@ -46,6 +48,7 @@ def test_any_json_value_goes_through_a_plain_path_unchanged(value: JsonValue) ->
     assert repr(bound) == repr({"a": [value]})
 
 
+@UNTIMED
 @given(JSON)
 def test_a_value_without_expressions_binds_to_itself(value: JsonValue) -> None:
     assert repr(bind(escape(value))) == repr(value)
@@ -62,6 +65,7 @@ def escape(value: JsonValue) -> JsonValue:
     return value
 
 
+@UNTIMED
 @given(st.text(st.characters(codec="utf-8")), st.integers(-(2**63), 2**63 - 1))
 def test_what_the_engine_hands_back_is_what_it_was_given(text: str, number: int) -> None:
     value: JsonValue = {"t": text, "n": [number, True, None, 1.0]}

@@ -5,7 +5,7 @@ compiles what it reads; the engine binds.
 """
 
 from saga_mcp.tools.binding.errors import CannotBind, Fault, Problem, TemplateError
-from saga_mcp.tools.binding.template import Condition, Template, compile_condition, compile_template
+from saga_mcp.tools.binding.template import Condition, Placed, Template, compile_condition, compile_template
 from saga_mcp.tools.binding.values import Path
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Condition",
     "Fault",
     "Path",
+    "Placed",
     "Problem",
     "Template",
     "TemplateError",

@@ -28,12 +28,12 @@ _REASONS: Mapping[type[Exception], str] = {
     IndexError: "an index is beyond the end of a list",
     OverflowError: "a number does not fit into 64 bits",
     ZeroDivisionError: "division by zero",
-    TypeError: "an operation does not fit the types of its operands (CEL never converts: 1 and 1.0 differ)",
+    TypeError: "an operation does not fit the types of its operands (CEL never converts between them)",
     ValueError: "an input is not valid Unicode text",
 }
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Expression:
     """A checked expression.
 

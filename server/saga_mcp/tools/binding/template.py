@@ -17,7 +17,7 @@ from saga_mcp.tools.binding.scanner import Hole, split
 from saga_mcp.tools.binding.values import Path, as_text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Placed:
     """An expression and where in its template it stands (`.args.owner`)."""
 
@@ -54,7 +54,7 @@ _Node: TypeAlias = (
 """A config value with its strings compiled: `Placed` is exactly one `${...}`, a tuple is longer text around some."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Template:
     """A compiled config value.
 
@@ -84,7 +84,7 @@ class Template:
         return _bind(self._root, values)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Condition:
     """A compiled condition: a boolean, or one expression that has to come to a boolean.
 
