@@ -63,6 +63,7 @@ def test_a_string_is_split_where_cel_says_the_expression_ends(text: str, bound: 
         ("${'é' +\n+}", 8, "not CEL"),
         ("${regex(args.x}", 14, "not CEL"),
         ("${'\\q'}", 2, "not CEL"),
+        ("${args['\\q']}", 2, "not CEL"),
         ("${'\ud800'}", 2, "not a CEL expression"),
     ],
 )
