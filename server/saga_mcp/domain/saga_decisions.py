@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from saga_mcp.domain.draft import Draft, Driving
+from saga_mcp.domain.duties import Abort, duties, lost
 from saga_mcp.domain.errors import (
     CommitRefused,
     IllegalTransition,
@@ -245,3 +248,27 @@ def set_savepoint(saga: Saga, name: str) -> tuple[Event, ...]:
 def claim(saga: Saga, driver: str) -> tuple[Event, ...]:
     """Take over driving; nothing to append where it is ours already."""
     return () if saga.driver == driver else (SagaClaimed(driver=driver),)
+
+
+def abort_as_due(saga: Saga, driving: Driving) -> tuple[Event, ...]:
+    """Run the abort that the policy or a deferred wish makes due, if one still is (S4.2, S7.1)."""
+    draft = Draft(saga)
+    for duty in duties(saga):
+        if isinstance(duty, Abort):
+            request = AbortRequested(
+                cause=duty.cause, target=duty.target, by=duty.by or "policy", reason=duty.reason, driver=driving.driver
+            )
+            draft.abort(request, driving.bind)
+            break
+    return draft.close(driving)
+
+
+def take_over(saga: Saga, driving: Driving, dead: Callable[[str], bool]) -> tuple[Event, ...]:
+    """Record what became of a dead process's work, and drive the saga from now on; none where somebody living does."""
+    if saga.driver != driving.driver and saga.driver and not dead(saga.driver):
+        # A living driver may still hold a step of a process that died.
+        return lost(saga, dead, driving.bind)
+    draft = Draft(saga)
+    for event in (*claim(saga, driving.driver), *lost(saga, dead, driving.bind)):
+        draft.add(event)
+    return draft.close(driving)

@@ -2,20 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+import secrets
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
+from difflib import get_close_matches
 from typing import Self
 
+import anyio
+from anyio.abc import TaskGroup
+
+from saga_mcp.domain.draft import Driving
+from saga_mcp.domain.errors import LogUnavailable, SagaNotFound
+from saga_mcp.domain.events import Event, SagaOpened, StepPlan
+from saga_mcp.domain.ids import ENTROPY_BYTES, normal_saga_id, saga_id
+from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import JsonValue
-from saga_mcp.engine.clock import Clock
-from saga_mcp.engine.port import Caller, CallReply, EngineSettings, PersonDecision
-from saga_mcp.log.port import Owners, SagaLog, SagaRow
-from saga_mcp.tools.port import Catalogue
+from saga_mcp.domain.values import JsonObject, JsonValue, Kind, Phase
+from saga_mcp.engine.clock import Clock, SystemClock
+from saga_mcp.engine.drivers.local import LocalDriver
+from saga_mcp.engine.forward import Forward, Order, Ticket
+from saga_mcp.engine.port import (
+    Caller,
+    CallReply,
+    EngineSettings,
+    PersonDecision,
+    SagaIdMissing,
+    SagaIdMistyped,
+    UnknownTool,
+)
+from saga_mcp.engine.supervise import wait_for
+from saga_mcp.engine.workshop import Decider, Workshop
+from saga_mcp.log.port import Decided, Owners, SagaLog, SagaRow
+from saga_mcp.tools.port import CallContext, Catalogue, Landed, Missed, Tool, ToolAnswer
 
 
 class Engine:
     """One per process. Every method that changes something returns after the change is durable."""
+
+    def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
+        self._shop = workshop
+        self._tasks = tasks
+        self._driver = LocalDriver(workshop, tasks)
+        self._forward = Forward(workshop, self._driver, tasks)
+        self._running: set[Ticket] = set()
+        self._idle = anyio.Event()
+        self._draining = False
 
     @classmethod
     @asynccontextmanager
@@ -28,14 +60,36 @@ class Engine:
         *,
         clock: Clock | None = None,
         drive: bool = True,
-    ) -> AsyncIterator[Self]:
+    ) -> AsyncGenerator[Self]:
         """The engine with its tasks; recovery of what dead processes left goes on in the background.
 
         Args:
+            settings: what the config says about every saga.
+            log: the saga log.
+            owners: who is alive.
+            catalogue: everything this process can call.
+            clock: time and jitter; default: the machine's.
             drive: False only appends and reads: for a command that leaves the driving to a live server.
         """
-        raise NotImplementedError
-        yield
+        workshop = Workshop(
+            settings=settings,
+            log=log,
+            owners=owners,
+            catalogue=catalogue,
+            clock=clock or SystemClock(),
+            drives=drive,
+        )
+        async with anyio.create_task_group() as tasks:
+            engine = cls(workshop, tasks)
+            if drive:
+                engine._driver.start(engine._forward)
+            try:
+                yield engine
+            finally:
+                # What still runs falls in doubt at the next start, as after a kill: one way to stop, always exercised.
+                tasks.cancel_scope.cancel()
+
+    # --- governed calls -----------------------------------------------------------------------------------------------
 
     async def call(
         self,
@@ -51,33 +105,172 @@ class Engine:
         Raises:
             UnknownTool, InvalidArguments, SagaIdMissing, SagaIdMistyped, Refused, LogError: nothing was sent.
         """
-        raise NotImplementedError
+        self._require_open()
+        tool = self._tool(offered)
+        args = tool.decode(arguments)
+        if tool.pair.kind is Kind.READ_ONLY:
+            return await self._read(tool, args)
+        named = None if saga_id is None else _named(saga_id)
+        if named is None and self._shop.settings.saga_id_required:
+            raise SagaIdMissing
+        ticket = Ticket(saga_id=named or _new_id())
+        opening = None if named is not None else self._opening(caller, implicit=True)
+        order = Order(tool=tool, plan=self._plan(tool, args, step_key, caller), opening=opening)
+        deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
+        self._start(order, ticket)
+        await wait_for(ticket.known, self._shop.settings.reply_within_s, self._shop.clock)
+        reply = await self._reply(ticket, deadline)
+        return replace(reply, opened=opening is not None)
+
+    def _tool(self, offered: str) -> Tool:
+        tool = self._shop.catalogue.offered.get(offered)
+        if tool is None:
+            nearest = get_close_matches(offered, self._shop.catalogue.offered, n=1)
+            raise UnknownTool(offered, nearest[0] if nearest else "")
+        return tool
+
+    async def _read(self, tool: Tool, args: JsonObject) -> CallReply:
+        """A read-only call opens no saga and is not a step (S11.2)."""
+
+        async def register_undo(_tool: str, _args: JsonObject) -> None:
+            message = "a read-only tool has nothing to undo"
+            raise RuntimeError(message)
+
+        context = CallContext(saga_id="", number=0, key="", attempt=1, register_undo=register_undo)
+        with anyio.move_on_after(min(tool.pair.timeout_s, self._shop.settings.reply_within_s)):
+            match await tool.call(args, context):
+                case Landed(answer=answer):
+                    return CallReply(answer=answer)
+                case Missed(answer=answer):
+                    return CallReply(answer=answer, code="step_failed")
+                case lost:
+                    return CallReply(
+                        answer=_error_answer(f"The read got no answer: {lost.reason}."), code="step_failed"
+                    )
+        return CallReply(
+            answer=_error_answer("The read did not answer in time. It changed nothing."), code="step_failed"
+        )
+
+    def _plan(self, tool: Tool, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:
+        pair = tool.pair
+        return StepPlan(
+            tool=pair.tool,
+            kind=pair.kind,
+            pair_hash=self._shop.row(tool).hash,
+            target_id=pair.target_id,
+            host=pair.host,
+            idempotent=pair.idempotent,
+            has_probe=pair.has_probe,
+            safe_if_absent=pair.safe_if_absent,
+            step_key=step_key,
+            call_id=caller.call_id,
+            args=args,
+        )
+
+    def _opening(self, caller: Caller, *, implicit: bool, purpose: str = "", key: str = "") -> SagaOpened:
+        settings = self._shop.settings
+        return SagaOpened(
+            realm=settings.realm,
+            driver=self._shop.driver,
+            on_error=settings.on_error,
+            on_undo_failure=settings.on_undo_failure,
+            caller=caller.id,
+            conversation=caller.conversation,
+            key=key,
+            purpose=purpose,
+            implicit=implicit,
+        )
+
+    def _start(self, order: Order, ticket: Ticket) -> None:
+        async def run() -> None:
+            try:
+                await self._forward.run(order, ticket)
+            finally:
+                self._running.discard(ticket)
+                if not self._running:
+                    self._idle.set()
+
+        self._running.add(ticket)
+        self._tasks.start_soon(run)
+
+    async def _reply(self, ticket: Ticket, deadline: float) -> CallReply:
+        if ticket.error is not None:
+            raise ticket.error
+        saga = ticket.saga
+        if saga is None:
+            # The log has not taken the intent yet: whether it will is not known, and nothing has been sent.
+            return CallReply(code="still_running", saga_id=ticket.saga_id)
+        if not ticket.known.is_set():
+            return CallReply(code="still_running", saga_id=saga.id, saga=saga, step=ticket.number)
+        if saga.phase is Phase.COMPENSATING:
+            saga = await self._settled(ticket.saga_id, deadline)
+        step = saga.step(ticket.number)
+        succeeded = ticket.answer is not None and not ticket.answer.is_error
+        in_doubt = not step.settled and step.landed is None
+        code = "" if succeeded else "outcome_unknown" if in_doubt else "step_failed"
+        return CallReply(answer=ticket.answer, code=code, saga_id=saga.id, saga=saga, step=ticket.number)
+
+    # --- sagas --------------------------------------------------------------------------------------------------------
 
     async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
-        """Open a saga; the same `key` of the same caller returns the same saga (S8.4)."""
-        raise NotImplementedError
+        """Open a saga; the same `key` of the same caller returns the same saga, refused once it is final (S8.4)."""
+        self._require_open()
+        new = _new_id()
+        opening = self._opening(caller, implicit=False, purpose=purpose, key=key)
+        known = await self._shop.log.saga_of_key(self._shop.settings.realm, caller.id, key) if key else None
+        if known is not None:
+            return await self._joined(known)
+        return (await self._shop.decide(new, lambda saga, _: () if saga.opened else (opening,))).saga
+
+    async def _joined(self, known: str) -> Saga:
+        saga = await self._shop.log.load(known)
+        require_open(saga)
+        return saga
 
     async def commit(self, saga_id: str, *, by: str, accept_failed: Sequence[int] = ()) -> Saga:
-        """Keep everything; idempotent."""
-        raise NotImplementedError
+        """Keep everything; idempotent.
+
+        Raises:
+            CommitRefused: with every reason at once.
+        """
+        accepted = tuple(accept_failed)
+        return (await self._decide(saga_id, lambda saga, _: commit(saga, by=by, accept_failed=accepted))).saga
 
     async def abort(
         self, saga_id: str, *, cause: str, by: str = "", reason: str = "", to_savepoint: str | None = None
     ) -> Saga:
         """Undo; answers within `reply_within_s` with the state then, the rollback goes on."""
-        raise NotImplementedError
+        deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
+        decided = await self._decide(
+            saga_id,
+            lambda saga, driving: request_abort(
+                saga, driving, cause=cause, by=by, reason=reason, to_savepoint=to_savepoint
+            ),
+        )
+        if decided.saga.phase is not Phase.COMPENSATING:
+            return decided.saga
+        await self._driver.wake(decided.saga.id)
+        return await self._settled(decided.saga.id, deadline)
 
     async def savepoint(self, saga_id: str, name: str) -> Saga:
         """Set a mark."""
-        raise NotImplementedError
+        return (await self._decide(saga_id, lambda saga, _: set_savepoint(saga, name))).saga
 
     async def saga(self, saga_id: str) -> Saga:
-        """The state now."""
-        raise NotImplementedError
+        """The state now.
+
+        Raises:
+            SagaIdMistyped, SagaNotFound: there is no such saga in this realm.
+        """
+        saga = await self._shop.log.load(_named(saga_id))
+        if saga.realm != self._shop.settings.realm:
+            raise SagaNotFound(saga_id)
+        return saga
 
     async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
         """The caller's open sagas, newest first (S1.4)."""
-        raise NotImplementedError
+        rows = await self._shop.log.sagas(self._shop.settings.realm, open_only=True, limit=limit)
+        return [row for row in rows if row.caller == caller.id]
 
     async def decide_item(self, saga_id: str, decision: PersonDecision) -> Saga:
         """Append what a person decided about an attention item, and drive on.
@@ -85,12 +278,64 @@ class Engine:
         Raises:
             Refused: the verb does not fit what waits there; nothing was changed.
         """
-        raise NotImplementedError
+        decided = await self._decide(saga_id, decision)
+        await self._driver.wake(decided.saga.id)
+        return decided.saga
 
     async def rest(self, saga_id: str) -> Saga:
         """The state once nothing of the saga runs or is due any more."""
-        raise NotImplementedError
+        await self._driver.rest(saga_id)
+        return await self._shop.log.load(saga_id)
 
     async def drain(self, grace_s: float) -> None:
         """Start nothing new, and wait at most that long for what runs to be recorded (S12.1)."""
-        raise NotImplementedError
+        self._draining = True
+        with anyio.move_on_after(grace_s):
+            while self._running:
+                self._idle = anyio.Event()
+                await self._idle.wait()
+            await self._driver.stop()
+
+    async def _decide(self, saga_id: str, decider: Decider) -> Decided:
+        realm = self._shop.settings.realm
+
+        def of_this_realm(saga: Saga, driving: Driving) -> tuple[Event, ...]:
+            if saga.opened and saga.realm != realm:
+                raise SagaNotFound(saga.id)
+            return decider(saga, driving)
+
+        return await self._shop.decide(_named(saga_id), of_this_realm)
+
+    async def _settled(self, saga_id: str, deadline: float) -> Saga:
+        """The state at rest, or at the deadline."""
+        rested = anyio.Event()
+
+        async def watch() -> None:
+            await self._driver.rest(saga_id)
+            rested.set()
+
+        async with anyio.create_task_group() as watching:
+            watching.start_soon(watch)
+            await wait_for(rested, max(0.0, deadline - self._shop.clock.now()), self._shop.clock)
+            watching.cancel_scope.cancel()
+        return await self._shop.log.load(saga_id)
+
+    def _require_open(self) -> None:
+        if self._draining:
+            message = "This server is shutting down. Nothing was stored and nothing was sent. Try again in a moment."
+            raise LogUnavailable(message)
+
+
+def _new_id() -> str:
+    return saga_id(secrets.token_bytes(ENTROPY_BYTES))
+
+
+def _named(text: str) -> str:
+    name = normal_saga_id(text)
+    if name is None:
+        raise SagaIdMistyped(text)
+    return name
+
+
+def _error_answer(message: str) -> ToolAnswer:
+    return ToolAnswer(content=({"type": "text", "text": message},), is_error=True)

@@ -48,8 +48,10 @@ class CallReply:
     """The tool's own answer; None where there is none yet."""
     code: str = ""
     """Empty: it succeeded. Else `step_failed`, `outcome_unknown`, `still_running` (DESIGN.md 5.3)."""
+    saga_id: str = ""
+    """Empty for a read-only call."""
     saga: Saga | None = None
-    """The saga's state when the reply was made; None for a read-only call."""
+    """The saga's state when the reply was made; None for a read-only call, or while the intent is not stored yet."""
     step: int = 0
     """Number of the call's step; 0 for a read-only call, or while the intent is not stored yet."""
     opened: bool = False

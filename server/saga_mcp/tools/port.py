@@ -266,6 +266,11 @@ class Catalogue(Protocol):
         """Build the undo of a step from its frozen pair, or say why it cannot be built (S6.1). Never raises."""
         ...
 
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Names of the rules over the results; empty: `violations` need not be asked."""
+        ...
+
     def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
         """Names of the invariants that do not hold over these results (S9.3). Never raises; a failing rule is violated."""
         ...

@@ -1,0 +1,1 @@
+"""Drivers that bring sagas to rest (DESIGN.md section 7)."""

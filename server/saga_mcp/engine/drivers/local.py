@@ -1,0 +1,257 @@
+"""The default driver: tasks of this process, and a scan for what dead processes left behind (SEMANTICS.md S3.5, S10.4).
+
+Serve first, recover in the background: the scan runs beside everything else, and each saga is driven in a task of its
+own, so that a bad one stops no other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, busy, duties, owners
+from saga_mcp.domain.errors import LogUnavailable, SagaQuarantined
+from saga_mcp.domain.saga_decisions import abort_as_due, take_over
+from saga_mcp.domain.state import Part, Saga, Step
+from saga_mcp.engine.probing import Probing
+from saga_mcp.engine.supervise import wait_for
+from saga_mcp.engine.undoing import Undoing
+from saga_mcp.engine.workshop import Workshop
+from saga_mcp.log.port import SagaRow
+from saga_mcp.tools.pair import Retry
+
+_log = structlog.get_logger(__name__)
+
+_TROUBLE = Retry(first_delay_s=0.5, max_delay_s=60.0)
+"""How long a saga that cannot be driven is left alone before it is tried again."""
+
+
+class Resender(Protocol):
+    """Sends retriable steps again."""
+
+    async def resend(self, saga: Saga, number: int) -> None:
+        """Send step `number` again, with the same key."""
+        ...
+
+
+@dataclass(slots=True)
+class _Drive:
+    """One saga being driven by this process."""
+
+    wake: anyio.Event = field(default_factory=anyio.Event)
+    rested: anyio.Event = field(default_factory=anyio.Event)
+    beside: set[tuple[str, int]] = field(default_factory=set[tuple[str, int]])
+    """Probes and re-sends that run beside the rollback, by duty and step."""
+    not_before: dict[tuple[int, str, int], float] = field(default_factory=dict[tuple[int, str, int], float])
+    """When the next attempt of an undo part is due, by step, part and tries."""
+
+
+class LocalDriver:
+    """Drives the sagas of this process, and those of processes that are proved dead."""
+
+    def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
+        self._shop = workshop
+        self._tasks = tasks
+        self._undoing = Undoing(workshop)
+        self._probing = Probing(workshop)
+        self._drives: dict[str, _Drive] = {}
+        self._trouble: dict[str, tuple[int, float]] = {}
+        self._changed = anyio.Event()
+        self._stopping = False
+        self._resender: Resender | None = None
+
+    def start(self, resender: Resender) -> None:
+        """Begin to look after sagas, in the background."""
+        self._resender = resender
+        self._tasks.start_soon(self._watch)
+        self._tasks.start_soon(self._scan)
+
+    async def stop(self) -> None:
+        """Begin no new undo, and return when the ones under way are recorded."""
+        self._stopping = True
+        while self._drives:
+            drive = next(iter(self._drives.values()))
+            drive.wake.set()
+            await drive.rested.wait()
+
+    async def wake(self, saga_id: str) -> None:
+        """Drive the saga, or let the task that does look again."""
+        drive = self._drives.get(saga_id)
+        if drive is not None:
+            drive.wake.set()
+        elif self._shop.drives and not self._stopping:
+            drive = self._drives[saga_id] = _Drive()
+            self._tasks.start_soon(self._run, saga_id, drive)
+
+    async def rest(self, saga_id: str) -> None:
+        """Return when nothing of the saga runs or is due any more, whoever drives it."""
+        while True:
+            drive = self._drives.get(saga_id)
+            if drive is not None:
+                await drive.rested.wait()
+            changed = self._changed
+            if not busy(await self._shop.log.load(saga_id)):
+                return
+            if saga_id not in self._drives:
+                await wait_for(changed, self._shop.settings.recovery_every_s, self._shop.clock)
+
+    # --- one saga -----------------------------------------------------------------------------------------------------
+
+    async def _run(self, saga_id: str, drive: _Drive) -> None:
+        try:
+            await self._drive(saga_id, drive)
+            self._trouble.pop(saga_id, None)
+        except SagaQuarantined as error:
+            _log.error("saga_quarantined", saga_id=saga_id, reason=error.reason)
+            self._leave_alone(saga_id)
+        except LogUnavailable as error:
+            _log.warning("log_unavailable", saga_id=saga_id, reason=str(error))
+            self._leave_alone(saga_id)
+        except Exception:  # noqa: BLE001 - a bug in driving one saga must not end the others; the scan comes back to it
+            _log.exception("driving_failed", saga_id=saga_id)
+            self._leave_alone(saga_id)
+        finally:
+            del self._drives[saga_id]
+            drive.rested.set()
+
+    def _leave_alone(self, saga_id: str) -> None:
+        times = self._trouble.get(saga_id, (0, 0.0))[0] + 1
+        self._trouble[saga_id] = (times, self._shop.clock.now() + _TROUBLE.delay_s(times))
+
+    async def _drive(self, saga_id: str, drive: _Drive) -> None:
+        while not self._stopping:
+            drive.wake = anyio.Event()
+            saga = await self._take(saga_id)
+            acted = False
+            pause = self._shop.settings.recovery_every_s
+            for duty in duties(saga):
+                if isinstance(duty, Probe | ProbeUndo | Resend):
+                    self._beside(saga, duty, drive)
+                    continue
+                wait = await self._due_in(duty, drive)
+                if wait > 0:
+                    pause = min(pause, wait) if pause else wait
+                    continue
+                await self._act(saga, duty)
+                acted = True
+                break
+            if acted:
+                continue
+            if not busy(saga) and not drive.beside:
+                return
+            await wait_for(drive.wake, pause, self._shop.clock)
+
+    async def _take(self, saga_id: str) -> Saga:
+        """The state now, with the work of dead owners recorded and the driving ours where nobody living has it."""
+        saga = await self._shop.log.load(saga_id)
+        if any(self._dead(owner) for owner in owners(saga)) or not saga.driver:
+            decided = await self._shop.decide(saga_id, lambda now, driving: take_over(now, driving, self._dead))
+            return decided.saga
+        return saga
+
+    def _dead(self, owner: str) -> bool:
+        return not self._shop.owners.alive(owner)
+
+    async def _due_in(self, duty: Duty, drive: _Drive) -> float:
+        """Seconds until this duty's back-off is over; 0: now."""
+        if not isinstance(duty, RunUndo) or not duty.part.attempts:
+            return 0.0
+        return await self._back_off(duty.step, duty.part, drive)
+
+    async def _back_off(self, step: Step, part: Part, drive: _Drive) -> float:
+        slot = (step.number, part.id, part.tries)
+        now = self._shop.clock.now()
+        if slot not in drive.not_before:
+            policy = await self._undoing.policy(step, part)
+            if part.attempts >= policy.retry.attempts:
+                return 0.0
+            drive.not_before[slot] = now + self._shop.clock.jitter(policy.retry.delay_s(part.attempts))
+        return drive.not_before[slot] - now
+
+    async def _act(self, saga: Saga, duty: Duty) -> None:
+        match duty:
+            case RunUndo():
+                await self._undoing.run(saga, duty)
+            case Abort() | Finish():
+                await self._shop.decide(saga.id, abort_as_due)
+            case Probe() | ProbeUndo() | Resend():  # pragma: no cover - these run beside
+                pass
+
+    def _beside(self, saga: Saga, duty: Probe | ProbeUndo | Resend, drive: _Drive) -> None:
+        slot = (type(duty).__name__, duty.step.number)
+        if slot in drive.beside:
+            return
+        drive.beside.add(slot)
+        number = duty.step.number
+
+        async def work() -> None:
+            match duty:
+                case Probe():
+                    await self._probing.run(saga, number)
+                case ProbeUndo():
+                    await self._undoing.probe(saga, duty)
+                case Resend():
+                    assert self._resender is not None  # noqa: S101 - given at start
+                    await self._resender.resend(saga, number)
+
+        self._tasks.start_soon(self._guarded, saga.id, drive, slot, work)
+
+    async def _guarded(
+        self, saga_id: str, drive: _Drive, slot: tuple[str, int], work: Callable[[], Awaitable[None]]
+    ) -> None:
+        try:
+            await work()
+        except LogUnavailable as error:
+            _log.warning("log_unavailable", saga_id=saga_id, reason=str(error))
+            await self._shop.clock.sleep(_TROUBLE.first_delay_s)
+        except Exception:  # noqa: BLE001 - see `_run`
+            _log.exception("driving_failed", saga_id=saga_id, step=slot[1])
+            await self._shop.clock.sleep(_TROUBLE.delay_s(4))
+        finally:
+            drive.beside.discard(slot)
+            drive.wake.set()
+
+    # --- everybody's sagas --------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Pass on that the log changed, by whatever process, to whoever waits here."""
+        while True:
+            try:
+                await self._shop.log.wait_for_change()
+            except LogUnavailable:
+                await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
+            changed, self._changed = self._changed, anyio.Event()
+            changed.set()
+            for drive in self._drives.values():
+                drive.wake.set()
+
+    async def _scan(self) -> None:
+        """Look for sagas that nobody living drives, at start and for ever after."""
+        while not self._stopping:
+            try:
+                for row in await self._shop.log.busy_sagas(self._shop.settings.realm):
+                    await self._consider(row)
+            except LogUnavailable as error:
+                _log.warning("log_unavailable", reason=str(error))
+            except Exception:  # noqa: BLE001 - the scan goes on for ever
+                _log.exception("recovery_scan_failed")
+            await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
+
+    async def _consider(self, row: SagaRow) -> None:
+        if row.id in self._drives or self._shop.clock.now() < self._trouble.get(row.id, (0, 0.0))[1]:
+            return
+        if row.driver and row.driver != self._shop.owners.me and not self._dead(row.driver):
+            return
+        try:
+            saga = await self._take(row.id)
+        except SagaQuarantined as error:
+            _log.error("saga_quarantined", saga_id=row.id, reason=error.reason)
+            self._leave_alone(row.id)
+            return
+        if duties(saga):
+            await self.wake(row.id)

@@ -1,0 +1,192 @@
+"""Runs forward actions: intent, act, outcome; retries, time limits and late answers (SEMANTICS.md S3, S4).
+
+Each step runs in a task of the engine. The request that asked for it holds a `Ticket` and only waits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import anyio
+from anyio.abc import TaskGroup
+
+from saga_mcp.domain.duties import duties
+from saga_mcp.domain.events import PartSpec, SagaOpened, StepPlan, UndoRegistered
+from saga_mcp.domain.saga_decisions import begin_step
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.step_decisions import (
+    Miss,
+    abort_after_wait,
+    attempt_again,
+    give_up_retriable,
+    landed,
+    missed,
+    overdue,
+    run_lost,
+    timed_out,
+)
+from saga_mcp.domain.values import JsonObject, PartAction, Phase, StepState
+from saga_mcp.engine.port import SagaDriver
+from saga_mcp.engine.supervise import Limits, Supervised
+from saga_mcp.engine.workshop import Decider, Workshop
+from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.port import CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, Tool, ToolAnswer
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Ticket:
+    """What a request waits on. `known` is set once the step's outcome, or the doubt about it, is durable."""
+
+    saga_id: str
+    known: anyio.Event = field(default_factory=anyio.Event)
+    number: int = 0
+    saga: Saga | None = None
+    answer: ToolAnswer | None = None
+    error: Exception | None = None
+    """The intent could not be stored: nothing was sent."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One forward action to run."""
+
+    tool: Tool
+    plan: StepPlan
+    opening: SagaOpened | None
+    """Opens the saga in the same append, where the saga is new."""
+
+
+class Forward:
+    """Runs the steps of this process."""
+
+    def __init__(self, workshop: Workshop, driver: SagaDriver, tasks: TaskGroup) -> None:
+        self._shop = workshop
+        self._driver = driver
+        self._tasks = tasks
+
+    async def run(self, order: Order, ticket: Ticket) -> None:
+        """Do the whole step. What the log refused, or the tool did, stands on the ticket."""
+        try:
+            decided = await self._shop.decide(
+                ticket.saga_id,
+                lambda saga, _: begin_step(saga, order.plan, self._shop.owners.me, opening=order.opening),
+                pairs=(self._shop.row(order.tool),),
+            )
+        except Exception as error:  # noqa: BLE001 - the waiting request raises it
+            ticket.error = error
+            ticket.known.set()
+            return
+        ticket.saga = decided.saga
+        ticket.number = len(decided.saga.steps)
+        await self._attempts(order.tool, order.tool.pair, ticket)
+
+    async def resend(self, saga: Saga, number: int) -> None:
+        """Send a retriable step again with the same key, or hand it to a person when its attempts are used up (S7.2)."""
+        step = saga.step(number)
+        pair = await self._shop.pair(step)
+        tool = self._shop.catalogue.tool(step.tool)
+        if tool is None or step.attempts >= pair.retry.attempts:
+            error = step.error if tool is not None else f"the tool {step.tool} is not available in this config"
+            await self._shop.decide(saga.id, lambda now, _: give_up_retriable(now, number, error))
+            return
+        ticket = Ticket(saga_id=saga.id, number=number, saga=saga)
+        if await self._next_attempt(ticket, pair):
+            await self._attempts(tool, pair, ticket)
+
+    async def _attempts(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:
+        while True:
+            await self._attempt(tool, pair, ticket)
+            step = ticket.saga.step(ticket.number) if ticket.saga is not None else None
+            between = step is not None and step.state is StepState.INTENDED and not step.running and not step.exhausted
+            if not between or not await self._next_attempt(ticket, pair):
+                break
+        ticket.known.set()
+
+    async def _next_attempt(self, ticket: Ticket, pair: Pair) -> bool:
+        made = ticket.saga.step(ticket.number).attempts if ticket.saga is not None else 1
+        await self._shop.clock.sleep(self._shop.clock.jitter(pair.retry.delay_s(max(made, 1))))
+        me = self._shop.owners.me
+        decided = await self._shop.decide(ticket.saga_id, lambda saga, _: attempt_again(saga, ticket.number, me))
+        ticket.saga = decided.saga
+        return decided.before.seq != decided.saga.seq
+
+    async def _attempt(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:
+        saga = ticket.saga
+        assert saga is not None  # noqa: S101 - set with the intent
+        step = saga.step(ticket.number)
+        context = CallContext(
+            saga_id=saga.id,
+            number=step.number,
+            key=self._shop.key(saga, step.number),
+            attempt=step.attempts,
+            register_undo=self._registrar(ticket),
+        )
+        limits = Limits(timeout_s=pair.timeout_s, hard_deadline_s=pair.hard_deadline_s, stoppable=tool.stoppable)
+        call = Supervised(lambda: tool.call(step.plan.args, context), limits, self._shop.clock)
+        outcome = await call.run(
+            on_timeout=lambda: self._timed_out(ticket),
+            on_overdue=lambda: self._observe(ticket, lambda saga, driving: overdue(saga, ticket.number, driving)),
+        )
+        await self._record(ticket, pair, outcome)
+
+    async def _record(self, ticket: Ticket, pair: Pair, outcome: Outcome | None) -> None:
+        number = ticket.number
+        match outcome:
+            case Landed(answer=answer, result=result):
+                ticket.answer = answer
+                await self._observe(
+                    ticket,
+                    lambda saga, driving: landed(
+                        saga, number, self._shop.landing(saga, number, result=result, text=answer.text), driving
+                    ),
+                )
+            case Missed(answer=answer, effect=effect, error=error):
+                ticket.answer = answer
+                await self._observe(
+                    ticket,
+                    lambda saga, driving: missed(
+                        saga,
+                        number,
+                        Miss(effect=effect, error=error, more=saga.step(number).attempts < pair.retry.attempts),
+                        driving,
+                    ),
+                )
+            case Lost(reason=reason, end_known=end_known):
+                await self._observe(
+                    ticket,
+                    lambda saga, driving: run_lost(saga, number, reason=reason, end_known=end_known, driving=driving),
+                )
+            case None:
+                await self._observe(
+                    ticket,
+                    lambda saga, driving: run_lost(saga, number, reason="deadline", end_known=False, driving=driving),
+                )
+
+    async def _timed_out(self, ticket: Ticket) -> None:
+        await self._observe(ticket, lambda saga, driving: timed_out(saga, ticket.number, driving))
+        ticket.known.set()
+        # The policy's abort comes later, unless an answer does (S4.2); waiting for it must not hold up that answer.
+        self._tasks.start_soon(self._abort_later, ticket)
+
+    async def _abort_later(self, ticket: Ticket) -> None:
+        await self._shop.clock.sleep(self._shop.settings.probe_for_s)
+        await self._observe(ticket, lambda saga, driving: abort_after_wait(saga, ticket.number, driving))
+
+    async def _observe(self, ticket: Ticket, decider: Decider) -> None:
+        decided = await self._shop.decide(ticket.saga_id, decider)
+        ticket.saga = decided.saga
+        if decided.saga.phase is Phase.COMPENSATING or duties(decided.saga):
+            await self._driver.wake(ticket.saga_id)
+
+    def _registrar(self, ticket: Ticket) -> RegisterUndo:
+        async def register(tool: str, args: JsonObject) -> None:
+            undoer = self._shop.catalogue.undoer(tool)
+            if undoer is None:
+                message = f"{tool} is not registered as an undo"
+                raise LookupError(message)
+            part = PartSpec(action=PartAction.CALL, tool=tool, entry=-1, args=args, idempotent=undoer.idempotent)
+            await self._shop.decide(
+                ticket.saga_id, lambda _saga, _driving: (UndoRegistered(step=ticket.number, part=part),)
+            )
+
+        return register

@@ -1,0 +1,67 @@
+"""Asks whether an in-doubt step landed, until there is a verdict or no time left (SEMANTICS.md S3.4, S4.2)."""
+
+from __future__ import annotations
+
+import anyio
+
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.step_decisions import probed_absent, probed_landed, probes_ended
+from saga_mcp.engine.workshop import Workshop
+from saga_mcp.tools.pair import Retry
+from saga_mcp.tools.port import Absent, Landed, NoVerdict, ProbeVerdict, Tool
+
+_SCHEDULE = Retry(first_delay_s=0.5, max_delay_s=10.0)
+
+
+class Probing:
+    """Probes the forward actions that are in doubt."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._shop = workshop
+
+    async def run(self, saga: Saga, number: int) -> None:
+        """Probe one step that no longer runs, until a verdict is stored or `probe_for_s` is over."""
+        step = saga.step(number)
+        pair = await self._shop.pair(step)
+        tool = self._shop.catalogue.tool(step.tool)
+        clock = self._shop.clock
+        began = clock.now()
+        for attempt in range(1, 1_000):
+            asked_at = clock.now() - began
+            verdict = (
+                NoVerdict(error="the tool is not available") if tool is None else await self._ask(tool, saga, number)
+            )
+            match verdict:
+                case Landed():
+                    await self._landed(saga.id, number, verdict)
+                    return
+                # What is absent now may still land, until the call's end lies `settle_s` back (S3.4).
+                case Absent() if asked_at >= pair.settle_s:
+                    await self._shop.decide(saga.id, lambda now, d: probed_absent(now, number, d))
+                    return
+                case _:
+                    pass
+            left = self._shop.settings.probe_for_s - (clock.now() - began)
+            if tool is None or (left <= 0 and asked_at >= pair.settle_s):
+                break
+            wait = _SCHEDULE.delay_s(attempt)
+            if isinstance(verdict, Absent):
+                wait = pair.settle_s - (clock.now() - began)
+            await clock.sleep(max(0.0, min(wait, max(left, pair.settle_s - (clock.now() - began)))))
+        await self._shop.decide(saga.id, lambda now, d: probes_ended(now, number, d))
+
+    async def _landed(self, saga_id: str, number: int, verdict: Landed) -> None:
+        await self._shop.decide(
+            saga_id,
+            lambda now, d: probed_landed(
+                now,
+                number,
+                self._shop.landing(now, number, result=verdict.result, text=verdict.answer.text),
+                d,
+            ),
+        )
+
+    async def _ask(self, tool: Tool, saga: Saga, number: int) -> ProbeVerdict:
+        with anyio.move_on_after(tool.pair.timeout_s):
+            return await tool.probe(self._shop.facts(saga, saga.step(number)))
+        return NoVerdict(error="the probe did not answer in time")

@@ -1,0 +1,89 @@
+"""Waiting for a call that may outlive the wait (SEMANTICS.md S3.3).
+
+A time limit ends the wait, not the call: the call stays open until it answers or its hard deadline has passed. A call
+that can be stopped is stopped then; a thread cannot be, and is waited for until it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+import anyio
+
+from saga_mcp.engine.clock import Clock
+
+T = TypeVar("T")
+
+_STOP_GRACE_S = 5.0
+"""How long a cancelled call may take to end before it counts as one that cannot be stopped."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Time limits of one call, in seconds from its start."""
+
+    timeout_s: float
+    hard_deadline_s: float
+    stoppable: bool
+
+
+async def wait_for(event: anyio.Event, seconds: float, clock: Clock) -> bool:
+    """Wait for `event` at most that long; whether it is set."""
+    if event.is_set():
+        return True
+
+    async def give_up() -> None:
+        await clock.sleep(seconds)
+        waiting.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as waiting:
+        waiting.start_soon(give_up)
+        await event.wait()
+        waiting.cancel_scope.cancel()
+    return event.is_set()
+
+
+class Supervised(Generic[T]):
+    """One call under supervision."""
+
+    def __init__(self, call: Callable[[], Awaitable[T]], limits: Limits, clock: Clock) -> None:
+        self._call = call
+        self._limits = limits
+        self._clock = clock
+        self._ended = anyio.Event()
+        self._scope = anyio.CancelScope()
+        self._answer: T | None = None
+
+    async def run(
+        self, *, on_timeout: Callable[[], Awaitable[None]], on_overdue: Callable[[], Awaitable[None]]
+    ) -> T | None:
+        """The answer, in time or late; None: the call was stopped at its hard deadline.
+
+        Args:
+            on_timeout: called when the wait ends and the call does not.
+            on_overdue: called when the hard deadline passes and the call cannot be stopped.
+        """
+        limits = self._limits
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._run)
+            if await wait_for(self._ended, limits.timeout_s, self._clock):
+                return self._answer
+            await on_timeout()
+            if await wait_for(self._ended, limits.hard_deadline_s - limits.timeout_s, self._clock):
+                return self._answer
+            if limits.stoppable:
+                self._scope.cancel()
+                if await wait_for(self._ended, _STOP_GRACE_S, self._clock):
+                    return self._answer
+            await on_overdue()
+            await self._ended.wait()
+        return self._answer
+
+    async def _run(self) -> None:
+        try:
+            with self._scope:
+                self._answer = await self._call()
+        finally:
+            self._ended.set()

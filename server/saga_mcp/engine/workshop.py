@@ -1,0 +1,160 @@
+"""What every part of the engine works with: the log, the tools, time, and how a step's frozen pair is found again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from saga_mcp.domain.draft import Driving
+from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.events import Event
+from saga_mcp.domain.ids import step_key
+from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.step_decisions import Landing
+from saga_mcp.domain.values import JsonValue, StepState
+from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.port import EngineSettings
+from saga_mcp.log.port import Decided, Decision, Owners, PairRow, SagaLog
+from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.port import Catalogue, StepFacts, Tool
+
+Decider: TypeAlias = Callable[[Saga, Driving], tuple[Event, ...]]
+"""A pure decision of the domain, with what it observed already filled in."""
+
+
+class _PairMissing(Exception):
+    """A decision needs a pair that is not in memory; it is read, and the decision runs again."""
+
+    def __init__(self, pair_hash: str) -> None:
+        self.pair_hash = pair_hash
+        super().__init__(pair_hash)
+
+
+class _Results(Mapping[str, JsonValue]):
+    """The last result of each tool as of a step's intent; computed only if somebody looks (most undos do not)."""
+
+    def __init__(self, saga: Saga, before_seq: int) -> None:
+        self._saga = saga
+        self._before = before_seq
+        self._found: dict[str, JsonValue] | None = None
+
+    def _all(self) -> dict[str, JsonValue]:
+        if self._found is None:
+            done = [s for s in self._saga.steps if s.state is StepState.SUCCEEDED and s.order < self._before]
+            self._found = {step.tool.rpartition(".")[2]: step.result for step in sorted(done, key=lambda s: s.order)}
+        return self._found
+
+    def __getitem__(self, name: str) -> JsonValue:
+        return self._all()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all())
+
+    def __len__(self) -> int:
+        return len(self._all())
+
+
+@dataclass(slots=True, kw_only=True)
+class Workshop:
+    """The engine's tools of the trade."""
+
+    settings: EngineSettings
+    log: SagaLog
+    owners: Owners
+    catalogue: Catalogue
+    clock: Clock
+    drives: bool
+    """Whether this process drives sagas, or leaves that to whoever is alive."""
+    _pairs: dict[str, Pair] = field(default_factory=dict[str, Pair])
+    _rows: dict[str, PairRow] = field(default_factory=dict[str, PairRow])
+
+    @property
+    def driver(self) -> str:
+        """The driver that new work names."""
+        return self.owners.me if self.drives else ""
+
+    def key(self, saga: Saga, number: int) -> str:
+        """The idempotency key of a step."""
+        return step_key(saga.realm, saga.id, number)
+
+    def row(self, tool: Tool) -> PairRow:
+        """The row that freezes the tool's pair as it is now."""
+        name = tool.pair.tool
+        row = self._rows.get(name)
+        if row is None:
+            row = self._rows[name] = PairRow(hash=tool.pair.hash, content=tool.pair.to_json())
+            self._pairs[row.hash] = tool.pair
+        return row
+
+    async def pair(self, step: Step) -> Pair:
+        """The pair as it was frozen at the step's intent."""
+        found = self._pairs.get(step.plan.pair_hash)
+        return found if found is not None else await self._read_pair(step.plan.pair_hash)
+
+    async def _read_pair(self, pair_hash: str) -> Pair:
+        row = await self.log.pair(pair_hash)
+        if row is None:
+            message = f"the log holds no pair {pair_hash}"
+            raise LookupError(message)
+        pair = self._pairs[pair_hash] = Pair.from_json(row.content)
+        return pair
+
+    async def decide(self, saga_id: str, decider: Decider, *, pairs: tuple[PairRow, ...] = ()) -> Decided:
+        """Append what `decider` returns for the saga's current state."""
+
+        def decide_on(saga: Saga) -> Decision:
+            return Decision(
+                events=decider(saga, Driving(self.driver, lambda step: self._bind(saga, step))), pairs=pairs
+            )
+
+        while True:
+            try:
+                return await self.log.decide(saga_id, decide_on)
+            except _PairMissing as missing:
+                await self._read_pair(missing.pair_hash)
+
+    def facts(
+        self, saga: Saga, step: Step, *, result: JsonValue = None, known: bool = False, text: str = ""
+    ) -> StepFacts:
+        """What the step's undo and probe may look at."""
+        return StepFacts(
+            saga_id=saga.id,
+            number=step.number,
+            key=self.key(saga, step.number),
+            args=step.plan.args,
+            result=result,
+            known=known,
+            text=text,
+            capture=step.capture,
+            results=_Results(saga, step.intent_seq),
+        )
+
+    def known_facts(self, saga: Saga, step: Step) -> StepFacts:
+        """The facts with the result as the log holds it."""
+        return self.facts(saga, step, result=step.result, known=step.landed is True)
+
+    def landing(self, saga: Saga, number: int, *, result: JsonValue, text: str = "") -> Landing:
+        """A forward action that took effect, with its undo bound to the result."""
+        step = saga.step(number)
+        facts = self.facts(saga, step, result=result, known=True, text=text)
+        return Landing(result=result, undo=self._bound(step, facts), violated=self._violated(saga, step, result))
+
+    def _violated(self, saga: Saga, step: Step, result: JsonValue) -> tuple[str, ...]:
+        results = (
+            {**_Results(saga, saga.seq + 1), step.tool.rpartition(".")[2]: result} if self.catalogue.invariants else {}
+        )
+        return self.catalogue.violations(results) if results else ()
+
+    def bind_unknown(self, saga: Saga, step: Step) -> BoundUndo:
+        """The undo of a step whose result is not known."""
+        return self._bind(saga, step)
+
+    def _bind(self, saga: Saga, step: Step) -> BoundUndo:
+        return self._bound(step, self.facts(saga, step))
+
+    def _bound(self, step: Step, facts: StepFacts) -> BoundUndo:
+        pair = self._pairs.get(step.plan.pair_hash)
+        if pair is None:
+            raise _PairMissing(step.plan.pair_hash)
+        return self.catalogue.bind(pair, facts)
