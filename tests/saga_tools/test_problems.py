@@ -267,7 +267,7 @@ def test_types_are_compared_only_as_far_as_that_is_certain() -> None:
         ids: list[int], by_name: dict[str, int], one: Charge | int, extra: Extras, kind: Literal["a"]
     ) -> None: ...
 
-    def fits(  # noqa: PLR0913, PLR0917  # one of each
+    def fits(  # one of each
         ids: Sequence[int],
         by_name: dict[str, float],
         one: BaseModel | int,

@@ -66,6 +66,25 @@ RIGHT = """
     def refund_with_a_wider_type(customer: object, cents: float, undo: Undo[Charge | Receipt]) -> None: ...
 
 
+    @registry.tool
+    async def ship(a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: list[dict[str, int]]) -> dict[str, int]:
+        return {"parcel": a + b + c + d + e + f + g + len(h)}
+
+
+    @registry.undoes(ship)
+    async def unship(
+        a: int, b: int, c: int, d: int, e: int, f: int, g: int, h: list[dict[str, int]], undo: Undo[dict[str, int]]
+    ) -> None: ...
+
+
+    @registry.tool
+    def ping() -> None: ...
+
+
+    @registry.undoes(ping)
+    def unping(undo: Undo[None]) -> None: ...
+
+
     @registry.probes(charge)
     async def find(call: Call) -> Charge | None: ...
 

@@ -82,7 +82,9 @@ class ToolRegistry:
         """Register what undoes a forward action; traits as in `UndoTraits`.
 
         It takes any of the forward action's parameters by name, with the values the call had, and optionally, last,
-        an `Undo[R]` where R is what the forward action returns.
+        an `Undo[R]` where R is what the forward action returns. Type checkers refuse an `Undo` of another result; they
+        also refuse keyword-only parameters, more than eight, and an `Undo` that is not last, which are right at run
+        time.
         """
         return self._companion("undo", forward, UndoTraits(**traits))
 

@@ -7,6 +7,8 @@ to `Ordinary`, which every type but `Undo` fulfils; so a wrong `Undo[X]` fits no
 signatures at once: the one that is inferred keeps the parameters' names for the author's own calls, the other is the
 shape that is asked for.
 
+The shapes with an `Undo` come last, because pyright explains the last one when none fits.
+
 Keyword-only parameters, and an `Undo` that is not last, are correct at run time but fit no shape here.
 """
 
@@ -50,35 +52,11 @@ class Both(Protocol[Own, Shape, T_co]):
     def __call__(self, *args: Shape.args, **kwargs: Shape.kwargs) -> T_co: ...
 
 
-class UndoDecorator(Protocol[R_co]):
+class UndoDecorator(Protocol[R_co]):  # pyright: ignore[reportInvalidTypeVarUse]  # mypy requires it covariant
     """Takes an undo, or a guard, of a forward action that returns R, and returns that very function."""
 
     @overload
-    def __call__(self, function: Both[Own, [Undo[R_co]], T], /) -> Callable[Own, T]: ...
-    @overload
-    def __call__(self, function: Both[Own, [Never, Undo[R_co]], T], /) -> Callable[Own, T]: ...
-    @overload
-    def __call__(self, function: Both[Own, [Never, Never, Undo[R_co]], T], /) -> Callable[Own, T]: ...
-    @overload
-    def __call__(self, function: Both[Own, [Never, Never, Never, Undo[R_co]], T], /) -> Callable[Own, T]: ...
-    @overload
-    def __call__(self, function: Both[Own, [Never, Never, Never, Never, Undo[R_co]], T], /) -> Callable[Own, T]: ...
-    @overload
-    def __call__(
-        self, function: Both[Own, [Never, Never, Never, Never, Never, Undo[R_co]], T], /
-    ) -> Callable[Own, T]: ...
-    @overload
-    def __call__(
-        self, function: Both[Own, [Never, Never, Never, Never, Never, Never, Undo[R_co]], T], /
-    ) -> Callable[Own, T]: ...
-    @overload
-    def __call__(
-        self, function: Both[Own, [Never, Never, Never, Never, Never, Never, Never, Undo[R_co]], T], /
-    ) -> Callable[Own, T]: ...
-    @overload
-    def __call__(
-        self, function: Both[Own, [Never, Never, Never, Never, Never, Never, Never, Never, Undo[R_co]], T], /
-    ) -> Callable[Own, T]: ...
+    def __call__(self, function: Both[Own, [], T], /) -> Callable[Own, T]: ...
     @overload
     def __call__(self, function: Both[Own, [A1], T], /) -> Callable[Own, T]: ...
     @overload
@@ -96,7 +74,31 @@ class UndoDecorator(Protocol[R_co]):
     @overload
     def __call__(self, function: Both[Own, [A1, A2, A3, A4, A5, A6, A7, A8], T], /) -> Callable[Own, T]: ...
     @overload
-    def __call__(self, function: Callable[[], T], /) -> Callable[[], T]: ...
+    def __call__(
+        self, function: Both[Own, [Never, Never, Never, Never, Never, Never, Never, Never, Undo[R_co]], T], /
+    ) -> Callable[Own, T]: ...
+    @overload
+    def __call__(
+        self, function: Both[Own, [Never, Never, Never, Never, Never, Never, Never, Undo[R_co]], T], /
+    ) -> Callable[Own, T]: ...
+    @overload
+    def __call__(
+        self, function: Both[Own, [Never, Never, Never, Never, Never, Never, Undo[R_co]], T], /
+    ) -> Callable[Own, T]: ...
+    @overload
+    def __call__(
+        self, function: Both[Own, [Never, Never, Never, Never, Never, Undo[R_co]], T], /
+    ) -> Callable[Own, T]: ...
+    @overload
+    def __call__(self, function: Both[Own, [Never, Never, Never, Never, Undo[R_co]], T], /) -> Callable[Own, T]: ...
+    @overload
+    def __call__(self, function: Both[Own, [Never, Never, Never, Undo[R_co]], T], /) -> Callable[Own, T]: ...
+    @overload
+    def __call__(self, function: Both[Own, [Never, Never, Undo[R_co]], T], /) -> Callable[Own, T]: ...
+    @overload
+    def __call__(self, function: Both[Own, [Never, Undo[R_co]], T], /) -> Callable[Own, T]: ...
+    @overload
+    def __call__(self, function: Both[Own, [Undo[R_co]], T], /) -> Callable[Own, T]: ...
 
 
 class ProbeDecorator(Protocol[R]):
