@@ -298,6 +298,13 @@ def test_an_annotation_that_cannot_be_resolved_is_a_problem_and_no_crash() -> No
     assert "an annotation cannot be resolved: name 'Cents' is not defined" in only_problem(registry)
 
 
+def test_a_function_without_a_readable_signature_is_a_problem_and_no_crash() -> None:
+    registry = ToolRegistry()
+    registry.add(min, kind="pivot")
+    said = [problem.message for problem in registry.check()]
+    assert said == ["its parameters cannot be read"]
+
+
 def test_a_forward_action_takes_no_undo_and_no_second_call() -> None:
     registry = ToolRegistry()
 

@@ -70,9 +70,14 @@ def read_signature(function: Callable[..., Any], tool: str) -> Signature:
         hints = {}
         fix = "import the name at module level, outside `if TYPE_CHECKING`"
         problems.append(Problem(tool, f"an annotation cannot be resolved: {error}", fix, where))
+    written: Mapping[str, inspect.Parameter] = {}
+    try:
+        written = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        problems.append(Problem(tool, "its parameters cannot be read", "wrap it in a function of your own", where))
     parameters: dict[str, Parameter] = {}
     special: dict[type, tuple[str, object]] = {}
-    for name, raw in inspect.signature(function).parameters.items():
+    for name, raw in written.items():
         annotation = hints.get(name, MISSING)
         marker = _special(annotation)
         if raw.kind in REFUSED_KINDS:
