@@ -16,7 +16,7 @@ from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
-from typing import Any, Final, NamedTuple, TypeAlias, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, NamedTuple, TypeAlias, TypeGuard, Union, cast, get_args, get_origin, get_type_hints
 
 from saga_mcp.domain import events as domain_events
 from saga_mcp.domain.events import Event
@@ -63,8 +63,8 @@ def decode(type_name: str, version: int, facts: str, payload: str | None) -> Eve
     if version != VERSION:
         raise UnreadableEvent(f"unknown version {version} of event {type_name}")
     try:
-        values = json.loads(facts)
-        hidden: Any = {} if payload is None else json.loads(payload)
+        values = _exact.decode(facts)
+        hidden = _exact.decode(payload or "{}")
     except (ValueError, TypeError, RecursionError) as error:
         raise UnreadableEvent(f"{type_name} is not valid JSON: {error}") from error
     return cast("Event", _plan(cls).join(values, hidden))
@@ -79,6 +79,13 @@ _TYPES: Final[dict[str, type]] = {
     cls.__name__: cls for family in get_args(domain_events.Event) for cls in (get_args(family) or (family,))
 }
 
+
+
+def _refuse(constant: str) -> object:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_exact = json.JSONDecoder(parse_constant=_refuse)
 _strict = json.JSONEncoder(separators=(",", ":"), allow_nan=False)
 
 
@@ -145,29 +152,27 @@ class _Plan:
         return facts, payload
 
     def join(self, facts: Any, payload: Any) -> Any:  # noqa: ANN401 - stored JSON in, any dataclass out
-        if not isinstance(facts, dict) or not isinstance(payload, dict):
+        if not _is_object(facts) or not _is_object(payload):
             raise UnreadableEvent(f"{self.name} is not an object")
-        known = cast("dict[str, Any]", facts)
-        hidden = cast("dict[str, Any]", payload)
         values: dict[str, Any] = {}
         try:
             for name, check in self.facts:
-                if name in known:
-                    values[name] = check(known[name])
+                if name in facts:
+                    values[name] = check(facts[name])
             for name, nested in self.nested:
-                if name in known:
-                    values[name] = nested.join(known[name], hidden.get(name))
-        except UnreadableEvent:
-            raise
+                if name in facts:
+                    values[name] = nested.join(facts[name], payload.get(name))
+        except UnreadableEvent as error:
+            raise UnreadableEvent(f"{self.name}: {error}") from error
         except (ValueError, TypeError) as error:
             raise UnreadableEvent(f"{self.name} is malformed: {error}") from error
-        if len(values) != len(known):
+        if len(values) != len(facts):
             raise UnreadableEvent(
-                f"{self.name} holds unknown fields: {', '.join(sorted(known.keys() - values.keys()))}"
+                f"{self.name} holds unknown fields: {', '.join(sorted(facts.keys() - values.keys()))}"
             )
         for name, _ in self.payload:
-            if name in hidden:
-                values[name] = hidden[name]
+            if name in payload:
+                values[name] = payload[name]
         try:
             return self.cls(**values)
         except TypeError as error:
@@ -194,6 +199,14 @@ def _default(field: Field[Any]) -> object:
     if field.default_factory is not MISSING:
         return field.default_factory()
     return None if field.default is MISSING else field.default
+
+
+def _is_list(value: object) -> TypeGuard[list[Any]]:
+    return isinstance(value, list)
+
+
+def _is_object(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
 
 
 def _unwrap_optional(hint: Any) -> tuple[Any, bool]:  # noqa: ANN401 - a type hint
@@ -226,11 +239,10 @@ def _many(plan: _Plan) -> _Nested:
         return [facts for facts, _ in pairs], hidden if any(hidden) else None
 
     def join(facts: Any, payload: Any) -> tuple[Any, ...]:  # noqa: ANN401 - stored JSON
-        if not isinstance(facts, list):
+        if not _is_list(facts):
             raise UnreadableEvent(f"a list of {plan.name} is expected")
-        known: list[Any] = facts
-        hidden: list[Any] = payload if isinstance(payload, list) else [None] * len(known)
-        return tuple(plan.join(one, values or {}) for one, values in zip(known, hidden, strict=True))
+        hidden = payload if _is_list(payload) else [None] * len(facts)
+        return tuple(plan.join(one, values or {}) for one, values in zip(facts, hidden, strict=True))
 
     return _Nested(split, join)
 
@@ -269,9 +281,8 @@ def _exactly(kind: type) -> Callable[[Any], Any]:
 
 def _tuple_of(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def check_all(value: Any) -> tuple[Any, ...]:  # noqa: ANN401 - stored JSON
-        if not isinstance(value, list):
-            raise ValueError(f"list expected, not {type(value).__name__}")  # noqa: TRY004 - one error for malformed data
-        items: list[Any] = value
-        return tuple(check(item) for item in items)
+        if not _is_list(value):
+            raise ValueError(f"list expected, not {type(value).__name__}")
+        return tuple(check(item) for item in value)
 
     return check_all

@@ -42,7 +42,7 @@ class SqlSagaLog:
         self._poll_s = poll_s
         self._change = 1
         self._changed = anyio.Event()
-        self._data_version: int | None = None
+        self._data_version: tuple[int, int] | None = None
         self._polled_at = 0.0
 
     @classmethod
@@ -134,6 +134,8 @@ class SqlSagaLog:
 
     async def wait_for_change(self, seen: int = 0) -> int:
         """See `SagaLog.wait_for_change`."""
+        if self._data_version is None:
+            await self._poll()
         while self._change <= seen:
             changed = self._changed
             with anyio.move_on_after(self._poll_s):
@@ -161,10 +163,14 @@ class SqlSagaLog:
         self._changed = anyio.Event()
 
     async def _read(self, work: Work[T]) -> T:
-        try:
-            return await self._reader.submit(work)
-        except Busy as busy:
-            raise locked(self._path, SETUP_WAIT_S) from busy
+        give_up_at = time.monotonic() + SETUP_WAIT_S
+        while True:
+            try:
+                return await self._reader.submit(work)
+            except Busy as busy:  # rare: somebody switches the file to its write-ahead log, or recovers it
+                if time.monotonic() > give_up_at:
+                    raise locked(self._path, SETUP_WAIT_S) from busy
+                await anyio.sleep(0.01)
 
 
 def sqlite_path(url: str) -> Path:

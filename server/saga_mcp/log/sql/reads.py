@@ -133,10 +133,10 @@ def was_stored(connection: Connection, saga_id: str, seq: int, batch_id: str) ->
         return connection.execute(statement).first() is not None
 
 
-def data_version(connection: Connection) -> int:
-    """A number that changes when any other connection has committed (sqlite.org/pragma.html)."""
+def data_version(connection: Connection) -> tuple[int, int]:
+    """What changes when any other connection has committed (sqlite.org/pragma.html), or this one is a new one."""
     with connection.begin():
-        return int(connection.exec_driver_sql("PRAGMA data_version").scalar_one())
+        return id(connection), int(connection.exec_driver_sql("PRAGMA data_version").scalar_one())
 
 
 def _rows(connection: Connection, statement: Select[Any]) -> list[SagaRow]:

@@ -19,6 +19,7 @@ import anyio
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
+from saga_mcp.domain.errors import Refused, SagaQuarantined
 from saga_mcp.log.sql.trouble import LogClosed
 
 T = TypeVar("T")
@@ -29,7 +30,11 @@ CLOSE_WITHIN_S = 5.0
 
 
 class Busy(Exception):
-    """The write lock is taken: the same work may succeed a moment later. The connection stays."""
+    """A lock is taken: the same work may succeed a moment later."""
+
+
+_HARMLESS = (Busy, Refused, SagaQuarantined)
+"""What a connection may well fail with and still be as good as before."""
 
 
 class _Job(Generic[T]):
@@ -109,12 +114,12 @@ class ConnectionThread:
                 if connection is None:
                     connection = self._connect()
                 job.run(connection)
-            except Busy as busy:
-                job.fail(busy)
             except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, who raises it
-                job.fail(self._translate(error) if isinstance(error, DBAPIError) else error)
-                _close(connection)
-                connection = None
+                failure = self._translate(error) if isinstance(error, DBAPIError) else error
+                job.fail(failure)
+                if not isinstance(failure, _HARMLESS):
+                    _close(connection)
+                    connection = None
         _close(connection)
         ended = self._ended
         if ended is not None:

@@ -19,7 +19,7 @@ from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.log.port import Decide, Decided
 from saga_mcp.log.sql.batch import Batches, CommitUnsettled, Outcome
 from saga_mcp.log.sql.reads import was_stored
-from saga_mcp.log.sql.thread import Busy, ConnectionThread, Translate
+from saga_mcp.log.sql.thread import CLOSE_WITHIN_S, Busy, ConnectionThread, Translate
 from saga_mcp.log.sql.trouble import NOTHING, LogClosed, LogTroubled, StatementRefused, locked
 
 LARGEST_BATCH = 256
@@ -42,7 +42,8 @@ class _Request:
         if isinstance(outcome, Decided):
             self.done.set_result(outcome)
         else:
-            self.done.set_exception(outcome)
+            # A future does not take StopIteration, which a decision raises by a `next` without a default.
+            self.done.set_exception(RuntimeError(repr(outcome)) if isinstance(outcome, StopIteration) else outcome)
 
 
 class Writer:
@@ -83,7 +84,7 @@ class Writer:
         """Write what waits, give up on a taken lock, accept nothing new."""
         self._closing = True
         if self._task is not None:
-            with anyio.CancelScope(shield=True):
+            with anyio.move_on_after(CLOSE_WITHIN_S, shield=True):
                 await asyncio.wait([self._task])
 
     async def _drain(self) -> None:

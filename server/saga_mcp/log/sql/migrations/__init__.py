@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Lock
+from typing import Final
 
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection
+
+
+_one_at_a_time: Final = Lock()
+"""Alembic hands the connection to the revisions through module globals."""
 
 
 def upgrade(connection: Connection) -> None:
@@ -15,4 +21,5 @@ def upgrade(connection: Connection) -> None:
     config.set_main_option("script_location", str(Path(__file__).parent).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+    with _one_at_a_time:
+        command.upgrade(config, "head")

@@ -1,0 +1,34 @@
+"""Fixtures of the saga log's tests."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from saga_mcp.log.port import SagaLog
+from saga_mcp.log.sql import SqlSagaLog
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'saga.db'}"
+
+
+@pytest.fixture
+async def log(url: str) -> AsyncGenerator[SagaLog]:
+    async with SqlSagaLog.open(url) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def other(url: str) -> AsyncGenerator[SagaLog]:
+    """The same database as another process sees it: a writer, a reader and folds of its own."""
+    async with SqlSagaLog.open(url, poll_s=0.02) as opened:
+        yield opened

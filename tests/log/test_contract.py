@@ -1,0 +1,228 @@
+"""What every saga log keeps to, whatever the database: the port's promises, one by one (SEMANTICS.md S10.1)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import anyio
+import pytest
+
+from saga_mcp.domain.errors import IllegalTransition, LogUnavailable, Refused, SagaClosed, SagaNotFound
+from saga_mcp.domain.events import SagaCommitted, SagaOpened, StepIntended, StepSucceeded
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import Phase, StepState
+from saga_mcp.log.port import Decision, PairRow, SagaKeyTaken, SagaLog
+from tests.log.decisions import aborting, append, committing, intending, looking, opening, succeeding
+from tests.log.failing import AnswerLost, FailingLog, FailWhen
+
+
+async def test_a_decision_sees_the_state_and_what_it_returns_is_stored(log: SagaLog) -> None:
+    await log.decide("sg-a", opening(purpose="trip"))
+    decided = await log.decide("sg-a", intending(cents=2**63 + 1))
+    assert (decided.before.seq, decided.saga.seq) == (1, 2)
+    loaded = await log.load("sg-a")
+    assert loaded == decided.saga
+    assert loaded.steps[0].plan.args == {"cents": 2**63 + 1}
+
+
+async def test_a_new_saga_is_handed_in_empty(log: SagaLog) -> None:
+    decided = await log.decide("sg-none", looking)
+    assert decided.before == decided.saga == Saga(id="sg-none")
+    with pytest.raises(SagaNotFound):
+        await log.load("sg-none")
+
+
+async def test_a_refusal_stores_nothing_and_reaches_its_caller(log: SagaLog) -> None:
+    await log.decide("sg-a", opening())
+    await log.decide("sg-a", committing)
+    with pytest.raises(SagaClosed):
+        await log.decide("sg-a", committing)
+    assert (await log.load("sg-a")).seq == 2
+
+
+async def test_another_process_sees_an_append_at_once(log: SagaLog, other: SagaLog) -> None:
+    await log.decide("sg-a", opening())
+    await other.load("sg-a")
+    await log.decide("sg-a", intending())
+    assert (await other.load("sg-a")).seq == 2
+    assert (await other.decide("sg-a", succeeding())).before.seq == 2
+    assert (await log.load("sg-a")).seq == 3
+
+
+async def test_a_decision_on_an_old_fold_is_run_again_on_the_true_state(log: SagaLog, other: SagaLog) -> None:
+    await log.decide("sg-a", opening())
+    await other.decide("sg-a", committing)
+    seen: list[int] = []
+
+    def decide(saga: Saga) -> Decision:
+        seen.append(saga.seq)
+        return aborting(saga)
+
+    with pytest.raises(SagaClosed):
+        await log.decide("sg-a", decide)
+    assert seen == [1, 2]
+
+
+async def test_a_look_without_events_is_never_answered_from_an_old_fold(log: SagaLog, other: SagaLog) -> None:
+    await log.decide("sg-a", opening())
+    await other.decide("sg-a", intending())
+    assert (await log.decide("sg-a", looking)).saga.seq == 2
+
+
+async def test_decisions_that_wait_together_each_see_what_the_earlier_ones_did(log: SagaLog) -> None:
+    await log.decide("sg-a", opening())
+    decided = await asyncio.gather(*(log.decide("sg-a", intending(n=n)) for n in range(20)))
+    assert [one.before.seq for one in decided] == list(range(1, 21))
+    assert [step.plan.args["n"] for step in (await log.load("sg-a")).steps] == list(range(20))
+
+
+@pytest.mark.parametrize("error", [ValueError("mine"), Refused("no"), StopIteration(), KeyError("x")])
+async def test_a_decision_that_fails_does_not_touch_its_neighbours(log: SagaLog, error: Exception) -> None:
+    await log.decide("sg-a", opening())
+
+    def failing(_: Saga) -> Decision:
+        raise error
+
+    results = await asyncio.gather(
+        log.decide("sg-a", intending()),
+        log.decide("sg-a", failing),
+        log.decide("sg-a", append(SagaOpened(realm="ops", driver="own-1"))),
+        log.decide("sg-a", intending()),
+        log.decide("sg-b", opening()),
+        return_exceptions=True,
+    )
+    assert isinstance(results[1], RuntimeError if isinstance(error, StopIteration) else type(error))
+    assert isinstance(results[2], IllegalTransition)
+    assert len((await log.load("sg-a")).steps) == 2
+    assert (await log.load("sg-b")).seq == 1
+
+
+async def test_what_the_database_cannot_take_fails_only_its_own_caller(log: SagaLog) -> None:
+    """A lone surrogate in a column that is no JSON: the driver refuses it in the middle of a batch."""
+    results = await asyncio.gather(
+        log.decide("sg-a", opening()),
+        log.decide("sg-b", opening(purpose="\ud800")),
+        log.decide("sg-c", opening()),
+        return_exceptions=True,
+    )
+    assert isinstance(results[1], Exception)
+    assert (await log.load("sg-a")).seq == (await log.load("sg-c")).seq == 1
+    with pytest.raises(SagaNotFound):
+        await log.load("sg-b")
+
+
+async def test_several_events_of_one_decision_are_stored_together_or_not_at_all(log: SagaLog) -> None:
+    await log.decide("sg-a", opening())
+    intent = (await log.decide("sg-b", opening())).saga
+    plan = intending()(intent).events[0]
+    assert isinstance(plan, StepIntended)
+    await log.decide("sg-a", append(plan, StepSucceeded(step=1)))
+    with pytest.raises(IllegalTransition):
+        await log.decide("sg-b", append(plan, SagaCommitted(by="agent")))
+    assert (await log.load("sg-a")).steps[0].state is StepState.SUCCEEDED
+    assert (await log.load("sg-b")).seq == 1
+
+
+async def test_a_cancelled_wait_does_not_cancel_the_write(log: SagaLog) -> None:
+    await log.decide("sg-a", opening())
+    for _ in range(20):
+        before = (await log.load("sg-a")).seq
+        with anyio.CancelScope() as scope:
+            scope.cancel()
+            await log.decide("sg-a", intending())
+        assert (await log.decide("sg-a", looking)).saga.seq in {before, before + 1}
+        assert (await log.decide("sg-a", intending())).saga.seq > before
+
+
+async def test_history_tells_every_event_in_order_and_in_pages(log: SagaLog) -> None:
+    await log.decide("sg-a", opening())
+    for _ in range(5):
+        await log.decide("sg-a", intending())
+    assert [record.seq for record in await log.history("sg-a")] == [1, 2, 3, 4, 5, 6]
+    page = await log.history("sg-a", after_seq=2, limit=2)
+    assert [(record.seq, type(record.event)) for record in page] == [(3, StepIntended), (4, StepIntended)]
+    assert await log.history("sg-none") == []
+
+
+async def test_lists_show_the_realm_newest_first(log: SagaLog) -> None:
+    for name in ("sg-a", "sg-b", "sg-c"):
+        await log.decide(name, opening())
+    await log.decide("sg-other", opening("elsewhere"))
+    await log.decide("sg-b", committing)
+    assert [row.id for row in await log.sagas("ops")] == ["sg-c", "sg-b", "sg-a"]
+    assert [row.id for row in await log.sagas("ops", open_only=True)] == ["sg-c", "sg-a"]
+    assert [row.id for row in await log.sagas("ops", limit=1, offset=1)] == ["sg-b"]
+    assert await log.sagas("ops", attention_only=True) == []
+    row = (await log.sagas("ops", limit=1, offset=1))[0]
+    assert (row.phase, row.state, row.caller, row.driver, row.seq) == ("committed", "committed", "ada", "own-1", 2)
+
+
+async def test_only_sagas_that_somebody_has_to_drive_are_busy(log: SagaLog) -> None:
+    await log.decide("sg-rest", opening())
+    await log.decide("sg-runs", opening())
+    await log.decide("sg-runs", intending())
+    assert [row.id for row in await log.busy_sagas("ops")] == ["sg-runs"]
+    await log.decide("sg-runs", succeeding())
+    assert await log.busy_sagas("ops") == []
+    await log.decide("sg-runs", aborting)
+    assert [row.steps for row in await log.busy_sagas("ops")] == [1]
+
+
+async def test_a_key_names_one_saga_of_its_caller_for_good(log: SagaLog, other: SagaLog) -> None:
+    await log.decide("sg-a", opening(key="k"))
+    await log.decide("sg-a", committing)
+    with pytest.raises(SagaKeyTaken) as taken:
+        await other.decide("sg-b", opening(key="k"))
+    assert taken.value.saga_id == "sg-a"
+    await other.decide("sg-c", opening(caller="bob", key="k"))
+    await other.decide("sg-d", opening("elsewhere", key="k"))
+    assert await log.saga_of_key("ops", "ada", "k") == "sg-a"
+    assert await log.saga_of_key("ops", "bob", "k") == "sg-c"
+    assert await log.saga_of_key("ops", "ada", "") is None
+    assert await log.saga_of_key("ops", "ada", "new") is None
+
+
+async def test_a_pair_is_stored_once_and_never_changes(log: SagaLog) -> None:
+    first = PairRow(hash="h", content={"undo": [1, 2**70]})
+    await log.decide("sg-a", opening())
+
+    def with_pair(pair: PairRow) -> Decision:
+        return Decision(events=intending()(Saga(id="sg-a")).events, pairs=(pair,))
+
+    await log.decide("sg-a", lambda _: with_pair(first))
+    await log.decide("sg-b", opening())
+    await log.decide("sg-b", lambda _: with_pair(PairRow(hash="h", content={})))
+    assert await log.pair("h") == first
+    assert await log.pair("unknown") is None
+
+
+async def test_whoever_waits_for_a_change_learns_of_every_one(log: SagaLog, other: SagaLog) -> None:
+    with anyio.fail_after(5):
+        seen = await other.wait_for_change()
+        await log.decide("sg-a", opening())
+        seen = await other.wait_for_change(seen)
+        assert (await other.load("sg-a")).seq == 1
+        here = await log.wait_for_change()
+        await log.decide("sg-a", committing)
+        assert await log.wait_for_change(here) > here
+        while (await other.load("sg-a")).phase is not Phase.COMMITTED:
+            seen = await other.wait_for_change(seen)
+
+
+async def test_nobody_is_woken_where_nothing_happened(log: SagaLog) -> None:
+    seen = await log.wait_for_change()
+    with anyio.move_on_after(0.5) as waited:
+        await log.wait_for_change(seen)
+    assert waited.cancelled_caught
+
+
+async def test_a_failing_log_stores_nothing_before_and_everything_after(log: SagaLog) -> None:
+    failing = FailingLog(log, at=2)
+    await failing.decide("sg-a", opening())
+    with pytest.raises(LogUnavailable):
+        await failing.decide("sg-a", intending())
+    await failing.decide("sg-a", intending())
+    assert (await failing.load("sg-a")).seq == 2
+    with pytest.raises(AnswerLost):
+        await FailingLog(log, at=1, when=FailWhen.AFTER).decide("sg-a", succeeding())
+    assert (await log.load("sg-a")).seq == 3

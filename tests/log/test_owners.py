@@ -1,0 +1,138 @@
+"""Who is alive, as the operating system knows it (SEMANTICS.md S3.5, S10.4)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import stat
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from saga_mcp.log.owners import FileOwners, directory_of, living
+
+CLAIMING = """
+import sys, time
+from pathlib import Path
+from saga_mcp.log.owners import FileOwners
+with FileOwners.claim(Path(sys.argv[1]), epoch=7) as owners:
+    print(owners.me, flush=True)
+    sys.stdin.read()
+"""
+
+FORKING = """
+import os, sys, time
+from pathlib import Path
+from saga_mcp.log.owners import FileOwners
+with FileOwners.claim(Path(sys.argv[1]), epoch=7) as owners:
+    if os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    print(owners.me, flush=True)
+    sys.stdin.read()
+"""
+
+
+@contextmanager
+def process(directory: Path, script: str = CLAIMING) -> Generator[tuple[subprocess.Popen[str], str]]:
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(directory)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        process_group=0,
+    ) as child:
+        assert child.stdout is not None
+        try:
+            yield child, child.stdout.readline().strip()
+        finally:
+            with suppress(ProcessLookupError):  # a test may have killed it, with all it started
+                os.killpg(child.pid, signal.SIGKILL)
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return directory_of(tmp_path / "saga.db")
+
+
+def test_every_process_start_is_an_owner_of_its_own(directory: Path) -> None:
+    with FileOwners.claim(directory, epoch=1) as one, FileOwners.claim(directory, epoch=1) as two:
+        assert one.me != two.me
+        assert one.alive(two.me)
+        assert two.alive(one.me)
+        assert one.alive(one.me)
+
+
+def test_a_process_is_alive_until_it_is_killed(directory: Path) -> None:
+    with FileOwners.claim(directory, epoch=1) as owners, process(directory) as (child, theirs):
+        assert owners.alive(theirs)
+        assert [(owner.id, owner.pid, owner.epoch) for owner in living(directory)] == [(theirs, child.pid, 7)]
+        child.kill()
+        child.wait()
+        assert not owners.alive(theirs)
+        assert living(directory) == []
+
+
+def test_probing_others_never_drops_the_own_lock(directory: Path) -> None:
+    """Closing any descriptor of a file drops a process's record locks on it."""
+    with FileOwners.claim(directory, epoch=1) as owners:
+        probe = (
+            "import sys; from pathlib import Path; from saga_mcp.log.owners import FileOwners\n"
+            "with FileOwners.claim(Path(sys.argv[1]), epoch=1) as o: sys.exit(0 if o.alive(sys.argv[2]) else 3)"
+        )
+        for _ in range(3):
+            owners.alive(owners.me)
+            living(directory)
+            subprocess.run([sys.executable, "-c", probe, str(directory), owners.me], check=True, timeout=30)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
+def test_what_a_dead_process_forked_does_not_keep_it_alive(directory: Path) -> None:
+    """`flock` would: measured, and the reason for `lockf`."""
+    with FileOwners.claim(directory, epoch=1) as owners, process(directory, FORKING) as (child, theirs):
+        assert owners.alive(theirs)
+        child.kill()
+        child.wait()
+        assert not owners.alive(theirs)
+
+
+def test_the_dead_are_cleared_away_and_the_living_are_not(directory: Path) -> None:
+    with process(directory) as (_, alive):
+        with process(directory) as (child, dead):
+            child.kill()
+            child.wait()
+            assert (directory / f"{dead}.lock").exists()
+        with FileOwners.claim(directory, epoch=1) as owners:
+            files = {path.stem for path in directory.glob("*.lock")}
+            assert files == {alive, owners.me}
+
+
+def test_an_owner_that_left_is_dead_and_leaves_no_file(directory: Path) -> None:
+    with FileOwners.claim(directory, epoch=1) as owners:
+        with FileOwners.claim(directory, epoch=1) as gone:
+            pass
+        assert not owners.alive(gone.me)
+        assert {path.stem for path in directory.glob("*.lock")} == {owners.me}
+
+
+def test_a_removed_file_means_death_also_to_its_owner(directory: Path) -> None:
+    with FileOwners.claim(directory, epoch=1) as owners:
+        (directory / f"{owners.me}.lock").unlink()
+        assert not owners.alive(owners.me)
+
+
+@pytest.mark.parametrize("name", ["", "../saga", "own-1/..", "own-0000000000000000"])
+def test_a_name_that_no_owner_has_is_dead(directory: Path, name: str) -> None:
+    with FileOwners.claim(directory, epoch=1) as owners:
+        assert not owners.alive(name)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="POSIX modes")
+def test_only_this_user_may_read_the_owners(directory: Path) -> None:
+    with FileOwners.claim(directory, epoch=1) as owners:
+        assert stat.S_IMODE(directory.stat().st_mode) == 0o700
+        assert stat.S_IMODE((directory / f"{owners.me}.lock").stat().st_mode) == 0o600
