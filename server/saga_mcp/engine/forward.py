@@ -81,7 +81,7 @@ class Forward:
         await self._attempts(order.tool, order.tool.pair, ticket)
 
     async def resend(self, saga: Saga, number: int) -> None:
-        """Send a retriable step again with the same key, or hand it to a person when its attempts are used up (S7.2)."""
+        """Send a retriable step again with the same key; a person is asked when its attempts are used up (S7.2)."""
         step = saga.step(number)
         pair = await self._shop.pair(step)
         tool = self._shop.catalogue.tool(step.tool)

@@ -92,6 +92,13 @@ class Workshop:
         found = self._pairs.get(step.plan.pair_hash)
         return found if found is not None else await self._read_pair(step.plan.pair_hash)
 
+    def pair_in_decision(self, step: Step) -> Pair:
+        """The same inside a decision: `decide` reads the pair and starts over where it is not in memory."""
+        pair = self._pairs.get(step.plan.pair_hash)
+        if pair is None:
+            raise _PairMissing(step.plan.pair_hash)
+        return pair
+
     async def _read_pair(self, pair_hash: str) -> Pair:
         row = await self.log.pair(pair_hash)
         if row is None:
@@ -154,7 +161,4 @@ class Workshop:
         return self._bound(step, self.facts(saga, step))
 
     def _bound(self, step: Step, facts: StepFacts) -> BoundUndo:
-        pair = self._pairs.get(step.plan.pair_hash)
-        if pair is None:
-            raise _PairMissing(step.plan.pair_hash)
-        return self.catalogue.bind(pair, facts)
+        return self.catalogue.bind(self.pair_in_decision(step), facts)

@@ -74,6 +74,7 @@ class LocalDriver:
     async def stop(self) -> None:
         """Begin no new undo, and return when the ones under way are recorded."""
         self._stopping = True
+        self._undoing.stop()
         while self._drives:
             drive = next(iter(self._drives.values()))
             drive.wake.set()
@@ -220,9 +221,10 @@ class LocalDriver:
 
     async def _watch(self) -> None:
         """Pass on that the log changed, by whatever process, to whoever waits here."""
+        seen = 0
         while True:
             try:
-                await self._shop.log.wait_for_change()
+                seen = await self._shop.log.wait_for_change(seen)
             except LogUnavailable:
                 await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
             changed, self._changed = self._changed, anyio.Event()
