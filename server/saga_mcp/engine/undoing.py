@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from saga_mcp.domain.duties import ProbeUndo, RunUndo, undo_in_flight
+from saga_mcp.domain.duties import ProbeUndo, RunUndo
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.ids import undo_key
 from saga_mcp.domain.machine import fold
@@ -113,13 +113,13 @@ class Undoing:
 
     def _sent(self, decided: Decided) -> _Sent | None:
         """The part whose intent this decision stored."""
-        flight = undo_in_flight(decided.saga)
-        if flight is None or decided.before.seq == decided.saga.seq:
+        saga = decided.saga
+        if decided.before.seq == saga.seq or not saga.undoing:
             return None
-        step, part = flight
-        if part.owner != self._shop.owners.me or part.state is not PartState.INTENDED:
+        part = next((part for part in saga.step(saga.undoing).parts or () if part.state is PartState.INTENDED), None)
+        if part is None or part.owner != self._shop.owners.me:
             return None
-        return _Sent(saga=decided.saga, number=step.number, part=part)
+        return _Sent(saga=saga, number=saga.undoing, part=part)
 
     async def _call(self, sent: _Sent) -> _Sent | None:
         """Call one part; the part that follows, where its intent was stored together with this one's outcome."""
