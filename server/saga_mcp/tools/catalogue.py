@@ -1,0 +1,121 @@
+"""Everything this process can call: the port's `Catalogue`, fixed when the config is loaded.
+
+It knows tools and undoers by the port alone; that today's are Python functions is said in `python_catalogue` only.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.values import JsonValue
+from saga_mcp.tools.declared import DeclaredRegistry
+from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.port import StepFacts, Tool, Undoer
+from saga_mcp.tools.python import PythonRegistry, PythonTool, PythonUndo, ToolAsUndo
+from saga_mcp.tools.running import describe
+from saga_mcp.tools.undo_plan import UndoPlan
+from saga_tools import RegisteredInvariant
+
+_MOST_PLANS = 1000
+"""Compiled pairs kept: the config's own, and those of older configs that still wait to be undone."""
+
+
+class StaticCatalogue:
+    """A catalogue that does not change while the process lives.
+
+    Args:
+        tools: Governed tools, in the order in which agents see them.
+        hidden: Names in the config of those that agents do not see.
+        undoers: What undo parts call, by the name that is stored.
+        invariants: Rules over the results of a saga.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Tool],
+        *,
+        hidden: frozenset[str] = frozenset(),
+        undoers: Mapping[str, Undoer],
+        invariants: Iterable[RegisteredInvariant] = (),
+    ) -> None:
+        self._tools = {tool.pair.tool: tool for tool in tools}
+        self._offered = MappingProxyType(
+            {tool.offered: tool for name, tool in self._tools.items() if name not in hidden}
+        )
+        self._undoers = dict(undoers)
+        self._invariants = tuple(invariants)
+        self._plans: dict[str, UndoPlan] = {}
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """Governed tools by the name agents see, in a fixed order."""
+        return self._offered
+
+    def tool(self, name: str) -> Tool | None:
+        """A governed tool by its name in the config."""
+        return self._tools.get(name)
+
+    def undoer(self, name: str) -> Undoer | None:
+        """What an undo part of that name calls; None: not available here."""
+        return self._undoers.get(name)
+
+    def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
+        """Build the undo of a step from its frozen pair, or say why it cannot be built."""
+        try:
+            return self._plan(pair).bind(step)
+        except Exception as error:  # noqa: BLE001 - the step has happened: whatever is wrong here is for a person to see
+            return None, describe(error)
+
+    def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """Names of the invariants that do not hold over these results."""
+        return tuple(rule.name for rule in self._invariants if not _holds(rule, results))
+
+    def _plan(self, pair: Pair) -> UndoPlan:
+        name = pair.hash
+        plan = self._plans.get(name)
+        if plan is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            plan = self._plans[name] = UndoPlan.of(pair)
+        return plan
+
+
+def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[str, PythonRegistry]) -> StaticCatalogue:
+    """Return the catalogue of Python registries.
+
+    Args:
+        declared: What the config or the authors declared, in order.
+        registries: The same, as they are served, by name.
+    """
+    tools: list[Tool] = []
+    hidden: set[str] = set()
+    undoers: dict[str, Undoer] = {}
+    invariants: list[RegisteredInvariant] = []
+    for each in declared:
+        registry = registries[each.name]
+        for tool in each.tools:
+            if tool.governed:
+                tools.append(PythonTool.of(registry, tool))
+            if not tool.offered:
+                hidden.add(tool.name)
+            undoers[tool.name] = ToolAsUndo(registry=registry, declared=tool)
+        # After the tools: where a tool and an undo share a name, the undo is what pairs from code mean by it.
+        for name, undo in each.source.callables.items():
+            forwards = tuple(
+                tool.registered
+                for tool in each.tools
+                if tool.registered.undo is not None and tool.registered.undo.name == name
+            )
+            undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo, forwards=forwards)
+        invariants.extend(each.source.invariants)
+    return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, invariants=invariants)
+
+
+def _holds(rule: RegisteredInvariant, results: Mapping[str, JsonValue]) -> bool:
+    try:
+        return rule.function(copy.deepcopy(dict(results))) is not False
+    except BaseException:  # noqa: BLE001 - authors' code; a rule that fails is violated (S11.3)
+        return False

@@ -1,0 +1,119 @@
+"""Python tools as they are served: what the author registered, and the pair that is frozen at an intent.
+
+Below the config and below the adapter: the config changes traits before it hands these down, and whoever has only a
+registry gets the same pairs without any config.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from saga_mcp.domain.values import JsonValue, Kind, OnError
+from saga_mcp.tools import pair as frozen
+from saga_mcp.tools.pair import Pair, UndoEntry
+from saga_tools import ErrorMeans, RegisteredTool, RegisteredUndo, ToolRegistry
+from saga_tools import Retry as TraitsRetry
+
+_CEL_WORDS = frozenset({"true", "false", "null"})
+"""Python parameters may have these names; after a dot CEL does not read them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredTool:
+    """One function of a registry."""
+
+    name: str
+    """Name in the config, e.g. `travel.charge`."""
+    registered: RegisteredTool
+    pair: Pair
+    error_means: ErrorMeans = "unknown"
+    governed: bool = True
+    """Whether its calls are steps; the others may only be called by an undo."""
+    offered: bool = True
+    takes_step_key: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeclaredRegistry:
+    """One `[python.NAME]`."""
+
+    name: str
+    source: ToolRegistry
+    tools: tuple[DeclaredTool, ...]
+
+    @property
+    def target_id(self) -> str:
+        """Where its tools act."""
+        return target_id(self.source.name or self.name)
+
+
+def target_id(name: str) -> str:
+    """Return the target of a registry's tools: they act where a registry of that name acts (S1.2)."""
+    return hashlib.sha256(f"python:{name}".encode()).hexdigest()[:32]
+
+
+def declare(name: str, source: ToolRegistry, *, on_error: OnError = OnError.ABORT) -> DeclaredRegistry:
+    """Return a registry as its author paired it.
+
+    Args:
+        name: Its name in the config.
+        source: What the author registered.
+        on_error: Agents may name their calls where a failed one can be repeated (S8.2).
+
+    Raises:
+        PairError: Something is wrong with it.
+    """
+    where = target_id(source.name or name)
+    tools = tuple(
+        DeclaredTool(
+            name=f"{name}.{tool.name}",
+            registered=tool,
+            pair=_pair(name, tool, where),
+            error_means=tool.traits.error_means,
+            takes_step_key=on_error is OnError.HOLD,
+        )
+        for tool in source.tools.values()
+    )
+    return DeclaredRegistry(name=name, source=source, tools=tools)
+
+
+def retry_of(retry: TraitsRetry) -> frozen.Retry:
+    """Return a retry policy as pairs hold it."""
+    return frozen.Retry(
+        attempts=retry.attempts, first_delay_s=float(retry.first_delay_s), max_delay_s=float(retry.max_delay_s)
+    )
+
+
+def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
+    traits = tool.traits
+    return Pair(
+        tool=f"{name}.{tool.name}",
+        kind=Kind(traits.kind),
+        undo=() if tool.undo is None else (_entry(name, tool.undo),),
+        safe_if_absent=tool.undo is not None and tool.undo.traits.safe_if_absent,
+        idempotent=traits.idempotent,
+        has_probe=tool.probe is not None,
+        retry=retry_of(traits.retry),
+        timeout_s=float(traits.timeout_s),
+        hard_deadline_s=float(traits.deadline_s),
+        settle_s=float(traits.settle_s),
+        target_id=where,
+    )
+
+
+def _entry(name: str, undo: RegisteredUndo) -> UndoEntry:
+    arguments: dict[str, JsonValue] = {parameter: _path(parameter) for parameter in undo.arguments.names}
+    return UndoEntry(
+        tool=f"{name}.{undo.name}",
+        args=arguments,
+        idempotent=undo.traits.idempotent,
+        needs_result=undo.traits.needs_result,
+        timeout_s=float(undo.traits.timeout_s),
+        retry=retry_of(undo.traits.retry),
+    )
+
+
+def _path(parameter: str) -> str:
+    plain = parameter.isascii() and parameter not in _CEL_WORDS
+    return f"${{args.{parameter}}}" if plain else f'${{args["{parameter}"]}}'

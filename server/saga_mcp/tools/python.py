@@ -1,0 +1,394 @@
+"""The adapter of Python tools to the port: an author's functions as forward actions, undos and probes.
+
+The only module that knows both what an author registers and what the engine asks for. Whatever a function does comes
+back as an outcome (S4.5); nothing is raised but a cancellation from outside.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, cast
+
+import structlog
+
+from saga_mcp.domain.errors import SagaError
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
+from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, retry_of
+from saga_mcp.tools.pair import Pair, Retry
+from saga_mcp.tools.port import (
+    Absent,
+    AsksPerson,
+    CallContext,
+    GivesUp,
+    InvalidArguments,
+    Landed,
+    Missed,
+    NoVerdict,
+    Outcome,
+    ProbeVerdict,
+    StepFacts,
+    ToolAnswer,
+    ToolListing,
+    UndoContext,
+    UndoMissed,
+    Undone,
+    UndoOutcome,
+)
+from saga_mcp.tools.running import Ended, Raised, Returned, ToolThreads, describe, run
+from saga_mcp.tools.undo_plan import fill_late
+from saga_tools import (
+    Call,
+    CannotUndo,
+    NeedsPerson,
+    NoEffect,
+    OnUndo,
+    RegisteredTool,
+    RegisteredUndo,
+    SagaToolsError,
+    Undo,
+)
+from saga_tools import InvalidArguments as UnfitArguments
+
+_log = structlog.get_logger(__name__)
+
+
+class LifespanFailed(SagaError):
+    """What a registry's tools share could not be opened, so nothing can be served."""
+
+    def __init__(self, registry: str, error: BaseException) -> None:
+        self.registry = registry
+        super().__init__(f"the lifespan of python.{registry} failed: {describe(error)}")
+
+
+class PythonThreads:
+    """The threads of this process's plain functions."""
+
+    def __init__(self) -> None:
+        self.forward = ToolThreads("saga tool")
+        self.undo = ToolThreads("saga undo")
+        """Undos and probes, which must find room when forward actions hang."""
+
+    def let_go(self) -> None:
+        """Let every wait for a thread be cancelled from now on: the process is ending."""
+        self.forward.let_go()
+        self.undo.let_go()
+
+
+class PythonRegistry:
+    """One `[python.NAME]` while it is served: its functions, and what its lifespan opened for them."""
+
+    def __init__(self, declared: DeclaredRegistry, threads: PythonThreads) -> None:
+        self.name = declared.name
+        self.source = declared.source
+        self.target_id = declared.target_id
+        self.threads = threads
+        self.deps: Any = None
+
+    @contextlib.asynccontextmanager
+    async def opened(self) -> AsyncGenerator[None]:
+        """Hold the lifespan open.
+
+        Raises:
+            LifespanFailed: it did not open.
+        """
+        async with contextlib.AsyncExitStack() as stack:
+            if self.source.lifespan is not None:
+                try:
+                    manager = self.source.lifespan()
+                    self.deps = await manager.__aenter__()
+                except asyncio.CancelledError:
+                    raise
+                except BaseException as error:
+                    raise LifespanFailed(self.name, error) from error
+                stack.push_async_callback(self._close, manager)
+            yield
+
+    async def _close(self, manager: contextlib.AbstractAsyncContextManager[Any]) -> None:
+        try:
+            await manager.__aexit__(None, None, None)
+        except Exception as error:  # noqa: BLE001 - authors' code; the sagas are settled, and the others have to close too
+            _log.error("lifespan_failed_to_close", registry=self.name, error_type=type(error).__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonTool:
+    """A governed Python function."""
+
+    registry: PythonRegistry
+    declared: DeclaredTool
+    listing: ToolListing
+
+    @classmethod
+    def of(cls, registry: PythonRegistry, declared: DeclaredTool) -> PythonTool:
+        """Adapt one declared tool."""
+        registered = declared.registered
+        listing = ToolListing(
+            description=registered.description,
+            input_schema=dict(registered.input_schema),
+            output_schema=None if registered.output_schema is None else dict(registered.output_schema),
+            title=registered.title or "",
+            takes_step_key=declared.takes_step_key,
+        )
+        return cls(registry=registry, declared=declared, listing=listing)
+
+    @property
+    def offered(self) -> str:
+        """Its own name (DESIGN.md 5.3); the registry saw to it that every client accepts it."""
+        return self.declared.registered.name
+
+    @property
+    def pair(self) -> Pair:
+        """What is frozen at an intent."""
+        return self.declared.pair
+
+    @property
+    def stoppable(self) -> bool:
+        """A coroutine is, a thread is not."""
+        return self.declared.registered.is_async
+
+    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
+        """Validate once, against the function's own model; defaults included.
+
+        Raises:
+            InvalidArguments: they do not fit; every problem at once.
+        """
+        try:
+            return dict(self.declared.registered.decode(arguments).json)
+        except UnfitArguments as unfit:
+            raise InvalidArguments(tuple(map(str, unfit.problems))) from None
+        except Exception as error:  # a validator of the author's may raise anything
+            raise InvalidArguments((describe(error),)) from error
+
+    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+        """Do the forward action."""
+        call = Call(
+            key=context.key,
+            saga_id=context.saga_id,
+            step=context.number,
+            attempt=context.attempt,
+            deps=self.registry.deps,
+            store_undo=_store_undo(self.registry, context),
+        )
+        ended = await _call(self.declared.registered, args, call, self.registry.threads.forward)
+        if isinstance(ended, Returned):
+            return _landed(self.declared.registered, ended.value)
+        return _missed(ended, self.declared)
+
+    async def probe(self, step: StepFacts) -> ProbeVerdict:
+        """Ask the pair's probe whether the step landed."""
+        registered = self.declared.registered
+        probe = registered.probe
+        if probe is None:
+            return NoVerdict(error="it has no probe any more")
+        try:
+            values = registered.kwargs_from_json(step.args)
+        except Exception as error:  # noqa: BLE001 - a validator of the author's may raise anything
+            return NoVerdict(error=_schema_changed(error))
+        kwargs = {name: values[name] for name in probe.parameters}
+        if probe.call_parameter is not None:
+            kwargs[probe.call_parameter] = _call_of(step, step.key, self.registry, "a probe")
+        ended = await run(
+            partial(probe.function, **kwargs), is_async=probe.is_async, threads=self.registry.threads.undo
+        )
+        if isinstance(ended, Raised):
+            return NoVerdict(error=describe(ended.error))
+        return Absent() if ended.value is None else _landed(registered, ended.value)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonUndo:
+    """A registered undo or part."""
+
+    registry: PythonRegistry
+    registered: RegisteredUndo
+    forwards: tuple[RegisteredTool, ...] = ()
+    """What it is registered as the undo of: they know the types of `undo.args` and `undo.result`. None for a part."""
+
+    @property
+    def idempotent(self) -> bool:
+        """As registered."""
+        return self.registered.traits.idempotent
+
+    @property
+    def retry(self) -> Retry:
+        """As registered."""
+        return retry_of(self.registered.traits.retry)
+
+    @property
+    def timeout_s(self) -> float:
+        """As registered."""
+        return float(self.registered.traits.timeout_s)
+
+    @property
+    def stoppable(self) -> bool:
+        """A coroutine is, a thread is not."""
+        return self.registered.is_async
+
+    @property
+    def target_id(self) -> str:
+        """The registry's."""
+        return self.registry.target_id
+
+    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
+        """Undo; stored values that do not fit today's types are for a person, and nothing is called (S6.9)."""
+        try:
+            kwargs = self.registered.arguments.kwargs_from_json(fill_late(args, context))
+            if self.registered.undo_parameter is not None:
+                kwargs[self.registered.undo_parameter] = self._undo(context)
+        except Exception as error:  # noqa: BLE001 - a validator of the author's may raise anything
+            return GivesUp(message=_schema_changed(error))
+        ended = await run(
+            partial(self.registered.function, **kwargs),
+            is_async=self.registered.is_async,
+            threads=self.registry.threads.undo,
+        )
+        return _undo_outcome(ended, Effect.UNKNOWN)
+
+    def _undo(self, context: UndoContext) -> Undo[Any]:
+        step = context.step
+        args, result = self._decoded(step)
+        return Undo(
+            args=args,
+            result=result,
+            call_key=step.key,
+            key=context.undo_key,
+            cause=context.cause,
+            results=step.results,
+            capture=step.capture,
+            deps=self.registry.deps,
+        )
+
+    def _decoded(self, step: StepFacts) -> tuple[Mapping[str, Any], object]:
+        """Return the step's arguments and result as its forward action knew them."""
+        unfit: Exception | None = None
+        for forward in self.forwards:
+            try:
+                return forward.kwargs_from_json(step.args), forward.decode_result(step.result) if step.known else None
+            except SagaToolsError as error:
+                unfit = unfit or error
+        if unfit is not None:
+            raise unfit
+        return step.args, step.result if step.known else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolAsUndo:
+    """A Python function that a pair in the config calls as an undo."""
+
+    registry: PythonRegistry
+    declared: DeclaredTool
+
+    idempotent: bool = field(default=True, init=False)
+    retry: Retry = field(default=Retry(), init=False)
+    """Both only matter for parts a call registers itself, which this never is."""
+
+    @property
+    def timeout_s(self) -> float:
+        """As of the tool."""
+        return self.declared.pair.timeout_s
+
+    @property
+    def stoppable(self) -> bool:
+        """A coroutine is, a thread is not."""
+        return self.declared.registered.is_async
+
+    @property
+    def target_id(self) -> str:
+        """The registry's."""
+        return self.registry.target_id
+
+    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
+        """Call it, with the undo's own key."""
+        call = _call_of(context.step, context.undo_key, self.registry, "an undo")
+        registered = self.declared.registered
+        try:
+            decoded = registered.decode(fill_late(args, context)).json
+        except Exception as error:  # noqa: BLE001 - a validator of the author's may raise anything
+            return GivesUp(message=_schema_changed(error))
+        ended = await _call(registered, decoded, call, self.registry.threads.undo)
+        return _undo_outcome(ended, _effect_of_errors(self.declared))
+
+
+async def _call(registered: RegisteredTool, args: Mapping[str, JsonValue], call: Call, threads: ToolThreads) -> Ended:
+    try:
+        kwargs = registered.kwargs_from_json(args)
+    except Exception as error:  # noqa: BLE001 - a validator of the author's may raise anything
+        return Raised(error, started=False)
+    if registered.call_parameter is not None:
+        kwargs[registered.call_parameter] = call
+    return await run(partial(registered.function, **kwargs), is_async=registered.is_async, threads=threads)
+
+
+def _store_undo(registry: PythonRegistry, context: CallContext) -> OnUndo:
+    loop = asyncio.get_running_loop()
+
+    async def store(function: Callable[..., object], arguments: Mapping[str, Any], /) -> None:
+        undo = registry.source.callable_for(function)
+        stored = undo.arguments.encode(arguments)
+
+        async def register() -> None:
+            await context.register_undo(f"{registry.name}.{undo.name}", stored)
+
+        if asyncio.get_running_loop() is loop:
+            await register()
+        else:  # a plain tool, in its thread, under an event loop of its own
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(register(), loop))
+
+    return store
+
+
+def _call_of(step: StepFacts, key: str, registry: PythonRegistry, who: str) -> Call:
+    """Return the `Call` of a function that is no forward action now."""
+
+    async def refuse(function: Callable[..., object], arguments: Mapping[str, Any], /) -> None:
+        del function, arguments
+        raise SagaToolsError(f"{who} registers no undo")
+
+    return Call(key=key, saga_id=step.saga_id, step=step.number, deps=registry.deps, store_undo=refuse)
+
+
+def _landed(registered: RegisteredTool, value: object) -> Landed:
+    result = registered.encode_result(value)
+    structured = registered.result.structured(result)
+    text = json.dumps(structured, ensure_ascii=False)
+    answer = ToolAnswer(content=(_text(text),), structured=cast("JsonValue", structured), has_structured=True)
+    return Landed(answer=answer, result=result)
+
+
+def _missed(raised: Raised, declared: DeclaredTool) -> Missed:
+    error = describe(raised.error)
+    known_absent = isinstance(raised.error, NoEffect) or not raised.started
+    return Missed(
+        answer=ToolAnswer(content=(_text(error),), is_error=True),
+        effect=Effect.NONE if known_absent else _effect_of_errors(declared),
+        error=error,
+    )
+
+
+def _effect_of_errors(declared: DeclaredTool) -> Effect:
+    return Effect.NONE if declared.error_means == "no_effect" else Effect.UNKNOWN
+
+
+def _undo_outcome(ended: Ended, effect: Effect) -> UndoOutcome:
+    if isinstance(ended, Returned):
+        return Undone()
+    error = ended.error
+    if isinstance(error, NeedsPerson):
+        return AsksPerson(message=error.message, urgency=Urgency(error.urgency))
+    if isinstance(error, CannotUndo):
+        return GivesUp(message=describe(error))
+    known_absent = isinstance(error, NoEffect) or not ended.started
+    return UndoMissed(error=describe(error), effect=Effect.NONE if known_absent else effect)
+
+
+def _schema_changed(error: Exception) -> str:
+    return f"schema changed: {error if isinstance(error, SagaToolsError) else describe(error)}"
+
+
+def _text(text: str) -> JsonObject:
+    return {"type": "text", "text": text}

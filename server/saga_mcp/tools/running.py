@@ -1,0 +1,146 @@
+"""Runs what authors wrote: coroutine functions in a task of their own, plain ones in a thread of their own.
+
+Nothing they raise gets past here, `SystemExit` included: how a call ended is a value. It is on this layer because only
+the Python adapter needs it; the engine knows outcomes, not exceptions.
+
+A thread cannot be stopped, so the wait for one cannot be cancelled either (S3.3), until `let_go` says that the process
+is ending and takes its threads with it. They are daemon threads, because anyio's own keep the interpreter from exiting
+while one hangs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+import math
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias, cast
+
+import anyio
+
+from saga_tools import jsonable
+
+MOST_THREADS = 64
+"""Of one sort at a time. Forward actions and undos each have as many: hung forward actions leave room to undo."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """It returned."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """It raised, whatever it was; `started` is False where there was no thread for it."""
+
+    error: BaseException
+    started: bool = True
+
+
+Ended: TypeAlias = Returned | Raised
+
+
+class ToolThreads:
+    """Threads of one sort: forward actions, or undos and probes."""
+
+    def __init__(self, name: str, *, at_most: int = MOST_THREADS) -> None:
+        self._name = name
+        self._limiter = anyio.CapacityLimiter(at_most)
+        self._waits: set[anyio.CancelScope] = set()
+        self._let_go = False
+
+    async def run(self, work: Callable[[], object]) -> Ended:
+        """Run `work` in a thread and wait for its end, cancelled or not. Waiting for a free thread can be cancelled."""
+        async with self._limiter:
+            loop = asyncio.get_running_loop()
+            finished = anyio.Event()
+            ended: list[Ended] = []
+
+            def body() -> None:
+                ended.append(_attempt(work))
+                with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                    loop.call_soon_threadsafe(finished.set)
+
+            thread = threading.Thread(target=contextvars.copy_context().run, args=(body,), name=self._name, daemon=True)
+            try:
+                thread.start()
+            except RuntimeError as error:  # the machine has none left
+                return Raised(error, started=False)
+            with anyio.CancelScope(shield=not self._let_go) as wait:
+                self._waits.add(wait)
+                try:
+                    await finished.wait()
+                finally:
+                    self._waits.discard(wait)
+            return ended[0]
+
+    def let_go(self) -> None:
+        """Let every wait be cancelled from now on: the process is ending."""
+        self._let_go = True
+        for wait in self._waits:
+            wait.shield = False
+
+
+async def run(function: Callable[[], object], *, is_async: bool, threads: ToolThreads) -> Ended:
+    """Call `function` to its end.
+
+    Cancelling this cancels a coroutine function, and then raises; it waits for a thread.
+    """
+    if is_async:
+        return await _in_task(cast("Callable[[], Awaitable[object]]", function))
+    ended = await threads.run(function)
+    if isinstance(ended, Returned) and inspect.isawaitable(ended.value):
+        # A coroutine function behind a plain wrapper: so far nothing of it has run.
+        value: Awaitable[object] = ended.value
+        return await _in_task(lambda: value)
+    return ended
+
+
+async def _in_task(function: Callable[[], Awaitable[object]]) -> Ended:
+    """In a task of its own: one that cancels itself, or leaves a cancellation behind, must not hit the engine's."""
+    ended: list[Ended] = []
+
+    async def body() -> None:
+        try:
+            ended.append(Returned(await function()))
+        except BaseException as error:
+            if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() == -math.inf:
+                raise  # somebody cancelled the call
+            ended.append(Raised(error))
+
+    async with anyio.create_task_group() as task:
+        task.start_soon(body)
+    # Empty only where the task was cancelled before its first step, by a scope that is not around us: it never is.
+    return ended[0]
+
+
+def _attempt(work: Callable[[], object]) -> Ended:
+    try:
+        return Returned(work())
+    except BaseException as error:  # noqa: BLE001 - authors' code may raise anything; it is handed on as a value
+        return Raised(error)
+
+
+def describe(error: BaseException) -> str:
+    """Return `ExceptionType: message`, without a traceback, in characters that JSON can carry."""
+    group = _as_group(error)
+    try:
+        message = group.message if group else str(error)
+    except BaseException:  # noqa: BLE001 - even `__str__` is authors' code
+        message = ""
+    text = f"{type(error).__name__}: {message}" if message else type(error).__name__
+    if group:
+        text += f" ({'; '.join(describe(each) for each in group.exceptions)})"
+    return str(jsonable(text))
+
+
+def _as_group(error: object) -> BaseExceptionGroup[BaseException] | None:
+    if isinstance(error, BaseExceptionGroup):
+        return cast("BaseExceptionGroup[BaseException]", error)
+    return None

@@ -1,0 +1,462 @@
+"""Python tools, undos and probes as outcomes; asserted on what the functions did and on what the engine gets to see."""
+
+import asyncio
+import contextlib
+import datetime as dt
+import json
+import threading
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+import anyio
+import pytest
+from pydantic import BaseModel
+
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
+from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
+from saga_mcp.tools.declared import declare
+from saga_mcp.tools.port import (
+    Absent,
+    AsksPerson,
+    CallContext,
+    GivesUp,
+    InvalidArguments,
+    Landed,
+    Missed,
+    NoVerdict,
+    Outcome,
+    StepFacts,
+    UndoContext,
+    UndoMissed,
+    Undone,
+    UndoOutcome,
+)
+from saga_mcp.tools.python import LifespanFailed, PythonRegistry, PythonThreads
+from saga_tools import Call, CannotUndo, NeedsPerson, NoEffect, ToolRegistry, Undo
+
+
+class Charge(BaseModel):
+    id: int
+    at: dt.date = dt.date(2026, 1, 2)
+
+
+@dataclass
+class World:
+    """What the tools did."""
+
+    charges: dict[int, int] = field(default_factory=dict[int, int])
+    registered: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
+    seen: list[Any] = field(default_factory=list[Any])
+
+
+def serve(registry: ToolRegistry, name: str = "shop") -> StaticCatalogue:
+    declared = declare(name, registry)
+    return python_catalogue([declared], {name: PythonRegistry(declared, PythonThreads())})
+
+
+def context(world: World) -> CallContext:
+    async def register(name: str, args: JsonObject) -> None:
+        world.registered.append((name, args))
+
+    return CallContext(saga_id="sg-1", number=2, key="key-2", attempt=1, register_undo=register)
+
+
+async def call(catalogue: StaticCatalogue, name: str, args: JsonObject, world: World | None = None) -> Outcome:
+    tool = catalogue.tool(name)
+    assert tool is not None
+    with anyio.fail_after(5):
+        return await tool.call(tool.decode(args), context(world or World()))
+
+
+def facts(args: JsonObject, result: JsonValue = None, *, known: bool = True) -> StepFacts:
+    return StepFacts(saga_id="sg-1", number=2, key="key-2", args=args, result=result, known=known)
+
+
+async def undo(catalogue: StaticCatalogue, name: str, args: JsonObject, step: StepFacts) -> UndoOutcome:
+    undoer = catalogue.undoer(name)
+    assert undoer is not None
+    with anyio.fail_after(5):
+        return await undoer.undo(args, UndoContext(step=step, undo_key="key-2.u1.g1", cause="agent"))
+
+
+def shop(world: World) -> ToolRegistry:
+    registry = ToolRegistry()
+
+    @registry.tool
+    async def charge(cents: int, call: Call) -> Charge:
+        world.seen.append(call.key)
+        world.charges[len(world.charges)] = cents
+        return Charge(id=len(world.charges) - 1)
+
+    @registry.undoes(charge)
+    def refund(cents: int, undo: Undo[Charge]) -> None:
+        world.seen.append(undo)
+        assert undo.result is not None
+        assert world.charges.pop(undo.result.id) == cents
+
+    @registry.probes(charge)
+    async def find(cents: int, call: Call) -> Charge | None:
+        world.seen.append(call.key)
+        return next((Charge(id=id_) for id_, paid in world.charges.items() if paid == cents), None)
+
+    return registry
+
+
+async def test_a_result_is_structured_and_exact() -> None:
+    world = World()
+    outcome = await call(serve(shop(world)), "shop.charge", {"cents": 5})
+    assert isinstance(outcome, Landed)
+    assert outcome.result == {"id": 0, "at": "2026-01-02"}
+    assert outcome.answer.structured == outcome.result
+    assert json.loads(outcome.answer.text) == outcome.result
+    assert world.charges == {0: 5}
+    assert world.seen == ["key-2"]
+
+
+async def test_a_result_that_is_no_object_is_wrapped_in_the_answer_only() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="read_only")
+    def count() -> int:
+        return 2**70
+
+    outcome = await call(serve(registry), "shop.count", {})
+    assert isinstance(outcome, Landed)
+    assert outcome.result == 2**70
+    assert outcome.answer.structured == {"result": 2**70}
+    assert outcome.answer.text == f'{{"result": {2**70}}}'
+
+
+async def test_a_result_that_json_cannot_carry_does_not_lose_the_effect() -> None:
+    """C54."""
+    registry, done = ToolRegistry(), list[str]()
+
+    @registry.tool(kind="pivot")
+    def pay() -> dict[str, Any]:
+        done.append("paid")
+        return {"d": Decimal("1.5"), "b": b"\xff", "n": float("nan"), "s": {1}, "o": threading.Lock()}
+
+    outcome = await call(serve(registry), "shop.pay", {})
+    assert done == ["paid"]
+    assert isinstance(outcome, Landed)
+    assert json.loads(outcome.answer.text) == outcome.result
+    assert isinstance(outcome.result, dict)
+    assert outcome.result["n"] is None
+    assert outcome.result["s"] == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "effect"),
+    [
+        (ValueError("no"), Effect.UNKNOWN),
+        (NoEffect("refused"), Effect.NONE),
+        (SystemExit(1), Effect.UNKNOWN),
+        (KeyboardInterrupt(), Effect.UNKNOWN),
+        (asyncio.CancelledError(), Effect.UNKNOWN),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else str(value),
+)
+async def test_an_exception_is_an_answer_of_unknown_effect_unless_it_says_no_effect(
+    error: BaseException, effect: Effect
+) -> None:
+    """S4.5."""
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot")
+    async def send() -> None:
+        raise error
+
+    outcome = await call(serve(registry), "shop.send", {})
+    assert isinstance(outcome, Missed)
+    assert outcome.effect is effect
+    assert outcome.answer.is_error
+    assert outcome.answer.text == outcome.error
+    assert outcome.error.startswith(type(error).__name__)
+    assert "Traceback" not in outcome.error
+
+
+async def test_an_author_can_say_that_errors_mean_no_effect() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot", error_means="no_effect")
+    def send() -> None:
+        raise ValueError("no")
+
+    outcome = await call(serve(registry), "shop.send", {})
+    assert isinstance(outcome, Missed)
+    assert outcome.effect is Effect.NONE
+
+
+def test_arguments_are_decoded_by_the_functions_own_schema() -> None:
+    """C55, C56."""
+    registry = ToolRegistry()
+
+    @registry.tool(kind="read_only")
+    def look(items: list[int], note: str, more: int = 7) -> None: ...
+
+    tool = serve(registry).offered["look"]
+    assert tool.decode({"items": "[1, 2]", "note": "null"}) == {"items": [1, 2], "note": "null", "more": 7}
+    with pytest.raises(InvalidArguments) as caught:
+        tool.decode({"itmes": [1], "note": 1})
+    assert caught.value.problems == (
+        "items: is required",
+        "note: input should be a valid string",
+        "itmes: is not an argument, did you mean `items`?",
+    )
+
+
+async def test_an_undo_gets_the_arguments_and_the_result_in_todays_types() -> None:
+    world = World()
+    catalogue = serve(shop(world))
+    await call(catalogue, "shop.charge", {"cents": 5})
+    outcome = await undo(catalogue, "shop.refund", {"cents": 5}, facts({"cents": 5}, {"id": 0, "at": "2026-01-02"}))
+    assert outcome == Undone()
+    assert world.charges == {}
+    seen = world.seen[-1]
+    assert seen.result == Charge(id=0)
+    assert (seen.call_key, seen.key, seen.cause, seen.args) == ("key-2", "key-2.u1.g1", "agent", {"cents": 5})
+
+
+async def test_an_undo_of_a_step_in_doubt_gets_no_result() -> None:
+    registry, seen = ToolRegistry(), list[Charge | None]()
+
+    @registry.tool
+    def charge() -> Charge:
+        return Charge(id=1)
+
+    @registry.undoes(charge)
+    def refund(undo: Undo[Charge]) -> None:
+        seen.append(undo.result)
+
+    assert await undo(serve(registry), "shop.refund", {}, facts({}, known=False)) == Undone()
+    assert seen == [None]
+
+
+@pytest.mark.parametrize(
+    ("args", "result"),
+    [
+        pytest.param({"cents": "5 EUR"}, {"id": 0}, id="argument"),
+        pytest.param({"cents": 5, "currency": "EUR"}, {"id": 0}, id="argument-gone"),
+        pytest.param({"cents": 5}, {"id": "ch_0"}, id="result"),
+    ],
+)
+async def test_stored_values_that_fit_no_more_are_for_a_person_and_nothing_is_called(
+    args: JsonObject, result: JsonValue
+) -> None:
+    """S6.9."""
+    world = World(charges={0: 5})
+    outcome = await undo(serve(shop(world)), "shop.refund", args, facts({"cents": 5}, result))
+    assert isinstance(outcome, GivesUp)
+    assert outcome.message.startswith("schema changed: ")
+    assert world.charges == {0: 5}
+    assert world.seen == []
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (NeedsPerson("by hand", urgency="high"), AsksPerson(message="by hand", urgency=Urgency.HIGH)),
+        (CannotUndo("too old"), GivesUp(message="CannotUndo: too old")),
+        (NoEffect("locked"), UndoMissed(error="NoEffect: locked", effect=Effect.NONE)),
+        (ValueError("no"), UndoMissed(error="ValueError: no", effect=Effect.UNKNOWN)),
+        (SystemExit(2), UndoMissed(error="SystemExit: 2", effect=Effect.UNKNOWN)),
+        (KeyboardInterrupt(), UndoMissed(error="KeyboardInterrupt", effect=Effect.UNKNOWN)),
+        (asyncio.CancelledError(), UndoMissed(error="CancelledError", effect=Effect.UNKNOWN)),
+        (
+            ExceptionGroup("two", [ValueError("a")]),
+            UndoMissed(error="ExceptionGroup: two (ValueError: a)", effect=Effect.UNKNOWN),
+        ),
+        (RecursionError("deep"), UndoMissed(error="RecursionError: deep", effect=Effect.UNKNOWN)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.parametrize("is_async", [True, False], ids=["async", "plain"])
+async def test_what_an_undo_raises_is_an_outcome(*, error: BaseException, outcome: UndoOutcome, is_async: bool) -> None:
+    """C63."""
+    registry = ToolRegistry()
+
+    @registry.tool
+    def write() -> None: ...
+
+    async def erase_async() -> None:
+        raise error
+
+    def erase_plainly() -> None:
+        raise error
+
+    erase = erase_async if is_async else erase_plainly
+    registry.undoes(write)(erase)
+    assert await undo(serve(registry), f"shop.{erase.__name__}", {}, facts({})) == outcome
+
+
+async def test_a_probe_says_landed_or_absent_and_sees_the_steps_key() -> None:
+    world = World(charges={3: 5})
+    tool = serve(shop(world)).offered["charge"]
+    with anyio.fail_after(5):
+        found = await tool.probe(facts({"cents": 5}, known=False))
+        assert isinstance(found, Landed)
+        assert found.result == {"id": 3, "at": "2026-01-02"}
+        assert await tool.probe(facts({"cents": 6}, known=False)) == Absent()
+    assert world.seen == ["key-2", "key-2"]
+
+
+async def test_a_probe_that_fails_gives_no_verdict() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot")
+    def send() -> int:
+        return 1
+
+    @registry.probes(send)
+    def sent() -> int | None:
+        raise SystemExit
+
+    with anyio.fail_after(5):
+        assert await serve(registry).offered["send"].probe(facts({})) == NoVerdict(error="SystemExit")
+
+
+async def test_a_running_call_registers_the_undo_of_a_part_by_name() -> None:
+    registry, world = ToolRegistry(), World()
+
+    @registry.part
+    def release(ip: str, undo: Undo[Any]) -> None:
+        world.seen.append((ip, undo.result))
+
+    @registry.tool(kind="pivot")
+    async def deploy(call: Call) -> None:
+        await call.on_undo(release, ip="10.0.0.1")
+
+    catalogue = serve(registry)
+    await call(catalogue, "shop.deploy", {}, world)
+    assert world.registered == [("shop.release", {"ip": "10.0.0.1"})]
+    assert await undo(catalogue, "shop.release", {"ip": "10.0.0.1"}, facts({}, known=False)) == Undone()
+    assert world.seen == [("10.0.0.1", None)]
+
+
+async def test_a_plain_tool_registers_a_part_through_a_loop_of_its_own() -> None:
+    registry, world = ToolRegistry(), World()
+
+    @registry.part
+    def release(ip: str) -> None: ...
+
+    @registry.tool(kind="pivot")
+    def deploy(call: Call) -> None:
+        asyncio.run(call.on_undo(release, ip="10.0.0.1"))
+
+    assert isinstance(await call(serve(registry), "shop.deploy", {}, world), Landed)
+    assert world.registered == [("shop.release", {"ip": "10.0.0.1"})]
+
+
+async def test_a_lifespan_yields_what_tools_and_undos_share() -> None:
+    events: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def clients() -> AsyncGenerator[str]:
+        events.append("opened")
+        yield "client"
+        events.append("closed")
+
+    registry = ToolRegistry(lifespan=clients)
+
+    @registry.tool
+    def write(call: Call) -> str:
+        return str(call.deps)
+
+    @registry.undoes(write)
+    def erase(undo: Undo[str]) -> None:
+        events.append(undo.deps)
+
+    declared = declare("shop", registry)
+    served = PythonRegistry(declared, PythonThreads())
+    catalogue = python_catalogue([declared], {"shop": served})
+    async with served.opened():
+        outcome = await call(catalogue, "shop.write", {})
+        assert isinstance(outcome, Landed)
+        assert outcome.result == "client"
+        await undo(catalogue, "shop.erase", {}, facts({}, "client"))
+    assert events == ["opened", "client", "closed"]
+
+
+@pytest.mark.parametrize("error", [OSError("no network"), SystemExit(1)], ids=["error", "exit"])
+async def test_a_lifespan_that_does_not_open_says_whose_it_is(error: BaseException) -> None:
+    @contextlib.asynccontextmanager
+    async def clients() -> AsyncGenerator[None]:
+        raise error
+        yield
+
+    served = PythonRegistry(declare("shop", ToolRegistry(lifespan=clients)), PythonThreads())
+    with pytest.raises(LifespanFailed, match=r"lifespan of python\.shop failed: " + type(error).__name__):
+        async with served.opened():
+            pytest.fail("it did not open")
+
+
+async def test_a_lifespan_that_does_not_close_does_not_stop_the_others() -> None:
+    @contextlib.asynccontextmanager
+    async def clients() -> AsyncGenerator[None]:
+        yield
+        raise OSError("already gone")
+
+    served = PythonRegistry(declare("shop", ToolRegistry(lifespan=clients)), PythonThreads())
+    async with served.opened():
+        pass
+
+
+def test_a_target_is_the_registrys_own_name_or_else_the_configs() -> None:
+    """S1.2: two configs that name one registry differently still undo in the same place, if its author named it."""
+    named = declare("a", ToolRegistry(name="billing")).target_id
+    assert named == declare("b", ToolRegistry(name="billing")).target_id
+    assert declare("a", ToolRegistry()).target_id != declare("b", ToolRegistry()).target_id
+
+
+def plain_tools(functions: list[Callable[..., Any]]) -> ToolRegistry:
+    registry = ToolRegistry()
+    for function in functions:
+        registry.add(function, paired_elsewhere=True)
+    return registry
+
+
+async def test_a_plain_tool_undoes_with_the_undos_own_key() -> None:
+    seen: list[object] = []
+
+    async def delete(lead: int, call: Call) -> None:
+        seen.append((lead, call.key))
+
+    catalogue = serve(plain_tools([delete]))
+    assert await undo(catalogue, "shop.delete", {"lead": 4}, facts({})) == Undone()
+    assert seen == [(4, "key-2.u1.g1")]
+
+
+async def test_a_plain_tool_whose_arguments_changed_is_not_called_as_an_undo() -> None:
+    called: list[int] = []
+
+    def delete(lead: int) -> None:
+        called.append(lead)
+
+    outcome = await undo(serve(plain_tools([delete])), "shop.delete", {"lead_id": 4}, facts({}))
+    assert isinstance(outcome, GivesUp)
+    assert outcome.message == ("schema changed: lead: is required; lead_id: is not an argument, did you mean `lead`?")
+    assert called == []
+
+
+async def test_a_shared_undo_reads_the_result_of_the_action_that_it_fits() -> None:
+    registry, seen = ToolRegistry(), list[object]()
+
+    @registry.tool
+    def reserve() -> Charge:
+        return Charge(id=1)
+
+    @registry.tool
+    def note(text: str) -> str:
+        return text
+
+    @registry.undoes(reserve)
+    @registry.undoes(note)
+    def erase(undo: Undo[Any]) -> None:
+        seen.append(undo.result)
+
+    catalogue = serve(registry)
+    await undo(catalogue, "shop.erase", {}, facts({"text": "a"}, "a"))
+    await undo(catalogue, "shop.erase", {}, facts({}, {"id": 1, "at": "2026-01-02"}))
+    assert seen == ["a", Charge(id=1)]
