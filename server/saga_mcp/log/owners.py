@@ -45,6 +45,8 @@ class LivingOwner:
     epoch: int
     """Schema epoch that it writes."""
     started_at: float
+    serves: str
+    """Realm whose sagas it drives for as long as it lives; empty: none, as with a command that ends soon."""
 
 
 class FileOwners:
@@ -57,8 +59,13 @@ class FileOwners:
 
     @classmethod
     @contextlib.contextmanager
-    def claim(cls, directory: Path, *, epoch: int) -> Generator[FileOwners]:
+    def claim(cls, directory: Path, *, epoch: int, serves: str = "") -> Generator[FileOwners]:
         """Take a fresh owner id, and hold its lock until the block ends.
+
+        Args:
+            directory: see `directory_of`.
+            epoch: schema epoch that this process writes.
+            serves: see `LivingOwner.serves`.
 
         Raises:
             OSError: the directory cannot be written.
@@ -74,7 +81,7 @@ class FileOwners:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
             _held.add(key)
             _lock(descriptor)
-            facts = {"pid": os.getpid(), "epoch": epoch, "started_at": time.time()}
+            facts = {"pid": os.getpid(), "epoch": epoch, "started_at": time.time(), "serves": serves}
             os.write(descriptor, json.dumps(facts).encode())
         try:
             yield cls(directory, me, descriptor)
@@ -123,7 +130,15 @@ def living(directory: Path) -> list[LivingOwner]:
             if _is_mine(path) or not _is_locked(path):
                 continue
             facts = json.loads(path.read_text(encoding="utf-8"))
-            found.append(LivingOwner(path.stem, int(facts["pid"]), int(facts["epoch"]), float(facts["started_at"])))
+            found.append(
+                LivingOwner(
+                    path.stem,
+                    int(facts["pid"]),
+                    int(facts["epoch"]),
+                    float(facts["started_at"]),
+                    str(facts.get("serves", "")),
+                )
+            )
         except (OSError, ValueError, KeyError, TypeError):
             continue  # it ended meanwhile, or never got to describe itself
     return found
