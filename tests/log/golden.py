@@ -1,4 +1,6 @@
-"""One example of every event, with nothing left at its default. `python -m tests.log.golden` adds examples of new event types.
+"""One example of every event, with nothing left at its default.
+
+`python -m tests.log.golden` adds the examples of new event types to the file.
 
 What stands in `tests/golden/events.jsonl` is a log that somebody has on disk: lines are added, never changed.
 """
@@ -13,22 +15,23 @@ from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.values import JsonObject
 from saga_mcp.log.codec import encode
 
 EVENTS = Path(__file__).parents[1] / "golden" / "events.jsonl"
 
 EVENT_TYPES: tuple[type, ...] = tuple(cls for family in get_args(Event) for cls in (get_args(family) or (family,)))
 
-_JSON = {"id": 2**63 + 1, "text": "caf\u00e9 \u2028", "list": [1.5, None, True], "empty": {}}
+_JSON: JsonObject = {"id": 2**63 + 1, "text": "caf\u00e9 \u2028", "list": [1.5, None, True], "empty": {}}
 
 
-def example(cls: Any) -> Any:
+def example(cls: Any) -> Any:  # noqa: ANN401 - any dataclass in, an object of it out
     """A value of a dataclass whose every field differs from its default."""
     hints = get_type_hints(cls)
     return cls(**{field.name: _example(hints[field.name], field.name) for field in fields(cls)})
 
 
-def _example(hint: Any, name: str) -> Any:
+def _example(hint: Any, name: str) -> Any:  # noqa: ANN401 - any type hint in, a value of it out
     if get_origin(hint) in {Union, UnionType}:
         arms = [arm for arm in get_args(hint) if arm is not NoneType]
         return _example(arms[0], name) if len(arms) == 1 else dict(_JSON)

@@ -10,16 +10,20 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.log.golden import EVENT_TYPES, EVENTS, example
 
 from saga_mcp.domain.events import PartSpec, StepFailed, StepIntended, StepPlan, StepSucceeded
 from saga_mcp.domain.values import JsonValue, Kind, PartAction
 from saga_mcp.log.codec import UnreadableEvent, decode, encode
-from tests.log.golden import EVENT_TYPES, EVENTS, example
 
 GOLDEN: list[dict[str, Any]] = [json.loads(one) for one in EVENTS.read_text(encoding="utf-8").splitlines()]
 
 _json: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**80), 2**80) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**80), 2**80)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
     max_leaves=12,
 )
@@ -45,7 +49,7 @@ def test_every_field_of_every_event_survives_storing(cls: type) -> None:
 
 
 @given(_json)
-def test_any_json_value_comes_back_as_it_was(value: Any) -> None:
+def test_any_json_value_comes_back_as_it_was(value: JsonValue) -> None:
     back = decode(*encode(StepSucceeded(step=1, result=value)))
     assert isinstance(back, StepSucceeded)
     assert back.result == value

@@ -6,14 +6,14 @@ import asyncio
 
 import anyio
 import pytest
+from tests.log.decisions import aborting, append, committing, intending, looking, opening, succeeding
+from tests.log.failing import AnswerLost, FailingLog, FailWhen
 
 from saga_mcp.domain.errors import IllegalTransition, LogUnavailable, Refused, SagaClosed, SagaNotFound
 from saga_mcp.domain.events import SagaCommitted, SagaOpened, StepIntended, StepSucceeded
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
 from saga_mcp.log.port import Decision, PairRow, SagaKeyTaken, SagaLog
-from tests.log.decisions import aborting, append, committing, intending, looking, opening, succeeding
-from tests.log.failing import AnswerLost, FailingLog, FailWhen
 
 
 async def test_a_decision_sees_the_state_and_what_it_returns_is_stored(log: SagaLog) -> None:

@@ -10,12 +10,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from tests.log.decisions import opening
 
 from saga_mcp.domain.values import Phase
 from saga_mcp.log.port import SagaLog
 from saga_mcp.log.sql import SqlSagaLog
-from tests.log.decisions import opening
 
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 60
@@ -31,7 +32,7 @@ def start(url: str, *job: str) -> subprocess.Popen[str]:
     )
 
 
-def finish(worker: subprocess.Popen[str]) -> Any:
+def finish(worker: subprocess.Popen[str]) -> Any:  # noqa: ANN401 - whatever the worker says
     out, err = worker.communicate(timeout=WITHIN_S)
     assert (worker.returncode, err) == (0, "")
     return json.loads(out)
@@ -81,7 +82,7 @@ async def test_whenever_a_writer_is_killed_the_log_is_a_legal_prefix_with_all_th
         worker = start(url, "forever")
         assert worker.stdout is not None
         first = worker.stdout.readline()
-        time.sleep(random.uniform(0.0, 0.2))  # the moment of the kill is what varies here
+        await anyio.sleep(random.uniform(0.0, 0.2))  # noqa: S311 - the moment of the kill is what varies here
         worker.kill()
         rest, _ = worker.communicate(timeout=WITHIN_S)
         for line in (first + rest).splitlines():

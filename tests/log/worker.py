@@ -1,4 +1,9 @@
-"""A process of its own that works on a saga log: `python -m tests.log.worker URL JOB ...`. Prints one line of JSON at its end."""
+"""A process of its own that works on a saga log: `python -m tests.log.worker URL JOB ...`.
+
+It tells its parent by lines on stdout.
+"""
+
+# ruff: noqa: T201 - see above
 
 from __future__ import annotations
 
@@ -8,10 +13,11 @@ import sys
 import time
 from collections import Counter
 
+from tests.log.decisions import aborting, committing, intending, opening, succeeding
+
 from saga_mcp.domain.errors import Refused
 from saga_mcp.log.port import SagaLog
 from saga_mcp.log.sql import SqlSagaLog
-from tests.log.decisions import aborting, committing, intending, opening, succeeding
 
 
 async def sagas(log: SagaLog, name: str, count: int, steps: int) -> dict[str, int]:

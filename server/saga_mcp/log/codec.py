@@ -80,7 +80,6 @@ _TYPES: Final[dict[str, type]] = {
 }
 
 
-
 def _refuse(constant: str) -> object:
     raise ValueError(f"{constant} is no JSON")
 

@@ -34,8 +34,8 @@ T = TypeVar("T")
 class SqlSagaLog:
     """The saga log in a SQLite file. Made by `open`."""
 
-    def __init__(self, file: SqliteFile, writer: Writer, reader: ConnectionThread, folds: Folds, poll_s: float) -> None:
-        self._path = str(file.path)
+    def __init__(self, path: Path, writer: Writer, reader: ConnectionThread, folds: Folds, poll_s: float) -> None:
+        self._path = path
         self._writer = writer
         self._reader = reader
         self._reads = reads.Reads(SQLiteDialect_pysqlite(), folds)
@@ -87,13 +87,16 @@ class SqlSagaLog:
             translate=file.translate,
             busy_budget_s=busy_budget_s,
         )
-        log = cls(file, writer, read_thread, folds, poll_s)
+        log = cls(file.path, writer, read_thread, folds, poll_s)
         try:
             yield log
         finally:
-            await writer.aclose()
-            await write_thread.aclose()
-            await read_thread.aclose()
+            await log.aclose()
+
+    async def aclose(self) -> None:
+        """Write what waits, then end both connections. Idempotent; done by `open` at the end of its block."""
+        await self._writer.aclose()
+        await self._reader.aclose()
 
     async def decide(self, saga_id: str, decide: Decide) -> Decided:
         """See `SagaLog.decide`."""
@@ -169,7 +172,7 @@ class SqlSagaLog:
                 return await self._reader.submit(work)
             except Busy as busy:  # rare: somebody switches the file to its write-ahead log, or recovers it
                 if time.monotonic() > give_up_at:
-                    raise locked(self._path, SETUP_WAIT_S) from busy
+                    raise locked(str(self._path), SETUP_WAIT_S) from busy
                 await anyio.sleep(0.01)
 
 
@@ -186,12 +189,16 @@ def sqlite_path(url: str) -> Path:
 
 
 @contextlib.contextmanager
-def claim_owner(url: str) -> Generator[Owners]:
+def claim_owner(url: str, *, serves: str = "") -> Generator[Owners]:
     """Prove to other processes of this machine that this one lives, until the block ends; the port's `Owners`.
+
+    Args:
+        url: of the database.
+        serves: realm whose sagas this process drives until it ends; commands look for it.
 
     Raises:
         ValueError: `url` is not one of a SQLite file with an absolute path.
         OSError: the directory beside the database cannot be written.
     """
-    with FileOwners.claim(directory_of(sqlite_path(url)), epoch=EPOCH) as owners:
+    with FileOwners.claim(directory_of(sqlite_path(url)), epoch=EPOCH, serves=serves) as owners:
         yield owners

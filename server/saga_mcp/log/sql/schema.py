@@ -18,7 +18,7 @@ from sqlalchemy.exc import OperationalError
 
 from saga_mcp.log import owners
 from saga_mcp.log.sql.tables import EPOCH, log_meta
-from saga_mcp.log.sql.trouble import NOTHING, LogInUseByOlder, LogNewer, damaged
+from saga_mcp.log.sql.trouble import NOTHING, LogInUseByOlder, LogNewer, LogTroubled, damaged
 
 APPLICATION_ID: Final = 0x53414741
 """`SAGA`, in the file's header: for `file`, and to tell an empty log from another program's empty database."""
@@ -55,6 +55,10 @@ def make_current(connection: Connection, path: Path) -> None:
         from saga_mcp.log.sql.migrations import upgrade  # noqa: PLC0415 - imports Alembic
 
         upgrade(connection)
+        if _epoch(connection, path) != EPOCH:
+            raise LogTroubled(
+                f"the upgrade of the saga log {path} did not reach schema {EPOCH}; it was undone, {NOTHING}"
+            )
 
 
 def _epoch(connection: Connection, path: Path) -> int | None:

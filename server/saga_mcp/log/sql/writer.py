@@ -81,11 +81,12 @@ class Writer:
         return await done
 
     async def aclose(self) -> None:
-        """Write what waits, give up on a taken lock, accept nothing new."""
+        """Write what waits, give up on a taken lock, accept nothing new, and end the connection."""
         self._closing = True
         if self._task is not None:
             with anyio.move_on_after(CLOSE_WITHIN_S, shield=True):
                 await asyncio.wait([self._task])
+        await self._thread.aclose()
 
     async def _drain(self) -> None:
         while self._waiting:

@@ -10,7 +10,6 @@ from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection
 
-
 _one_at_a_time: Final = Lock()
 """Alembic hands the connection to the revisions through module globals."""
 

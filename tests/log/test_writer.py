@@ -1,0 +1,114 @@
+"""What the writer does around COMMIT (SEMANTICS.md S10.1): failures there are planted on its own connection."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import Connection, Engine, event
+from sqlalchemy.exc import OperationalError
+from tests.log.decisions import intending, looking, opening
+
+from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.domain.state import Saga
+from saga_mcp.log.port import Decision
+from saga_mcp.log.sql import SqlSagaLog
+from saga_mcp.log.sql.folds import Folds
+
+
+class FailingCommits:
+    """Makes the next COMMIT of this process's connections fail, before or after the database did it."""
+
+    def __init__(self) -> None:
+        self.next: Callable[[sqlite3.Connection], None] | None = None
+
+    def __call__(self, connection: Connection) -> None:
+        planted, self.next = self.next, None
+        if planted is not None:
+            raw: Any = connection.connection.driver_connection
+            planted(raw)
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR  # as the driver sets it
+            raise OperationalError("COMMIT", None, error) from error
+
+
+@pytest.fixture
+def failing_commits() -> Generator[FailingCommits]:
+    commits = FailingCommits()
+    event.listen(Engine, "commit", commits)
+    yield commits
+    event.remove(Engine, "commit", commits)
+
+
+async def test_a_commit_that_failed_has_stored_nothing(log: SqlSagaLog, failing_commits: FailingCommits) -> None:
+    await log.decide("sg-a", opening())
+    failing_commits.next = sqlite3.Connection.rollback
+    with pytest.raises(LogUnavailable):
+        await log.decide("sg-a", intending())
+    assert (await log.decide("sg-a", looking)).saga.seq == 1
+    assert (await log.decide("sg-a", intending())).saga.seq == 2
+
+
+async def test_a_commit_that_took_effect_without_an_answer_is_read_back(
+    log: SqlSagaLog, failing_commits: FailingCommits
+) -> None:
+    await log.decide("sg-a", opening())
+    failing_commits.next = sqlite3.Connection.commit
+    assert (await log.decide("sg-a", intending())).saga.seq == 2
+    assert (await log.load("sg-a")).seq == 2
+    assert (await log.decide("sg-a", intending())).saga.seq == 3
+
+
+async def test_callers_that_wait_together_share_one_commit(log: SqlSagaLog) -> None:
+    await asyncio.gather(*(log.decide(f"sg-{number}", opening()) for number in range(64)))
+    commits: list[Connection] = []
+
+    def count(connection: Connection) -> None:
+        commits.append(connection)
+
+    event.listen(Engine, "commit", count)
+    try:
+        await asyncio.gather(*(log.decide(f"sg-{number}", intending()) for number in range(64)))
+    finally:
+        event.remove(Engine, "commit", count)
+    assert len(commits) == 1
+
+
+async def test_a_look_at_the_state_writes_nothing(log: SqlSagaLog, tmp_path: Path) -> None:
+    await log.decide("sg-a", opening())
+    size = (tmp_path / "saga.db-wal").stat().st_size
+    for _ in range(20):
+        await log.decide("sg-a", looking)
+    assert (tmp_path / "saga.db-wal").stat().st_size == size
+
+
+async def test_a_decision_may_block_its_thread_but_not_the_loop(log: SqlSagaLog) -> None:
+    """Decisions run where the transaction runs: a slow one delays other writes, never reads or the wire."""
+    await log.decide("sg-a", opening())
+    loop_is_alive = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def slow(_: Saga) -> Decision:
+        asyncio.run_coroutine_threadsafe(_set(loop_is_alive), loop).result(5)
+        return Decision()
+
+    await log.decide("sg-a", slow)
+    assert loop_is_alive.is_set()
+
+
+async def _set(flag: asyncio.Event) -> None:
+    flag.set()
+
+
+def test_only_the_sagas_in_use_are_kept_and_never_an_older_state() -> None:
+    folds = Folds(2)
+    for saga in (Saga(id="a", seq=2), Saga(id="a", seq=1), Saga(id="b", seq=1)):
+        folds.put(saga)
+    assert folds.get("a") == Saga(id="a", seq=2)
+    folds.put(Saga(id="c", seq=1))
+    assert folds.get("b") is None
+    assert (folds.get("a"), folds.get("c")) == (Saga(id="a", seq=2), Saga(id="c", seq=1))
