@@ -1,0 +1,27 @@
+"""Fixtures that several directories of tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.world.reading import World
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    """LEDGER's outside world, empty."""
+    world = World(tmp_path / "world.jsonl")
+    monkeypatch.setenv("LEDGER", str(world.file))
+    return world
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    return tmp_path / "saga.db"

@@ -1,0 +1,130 @@
+"""An engine over LEDGER in this process, as the server puts it together, on a real log in a file."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+
+from saga_mcp.domain.attention import Item, items, reported_state
+from saga_mcp.domain.state import Saga
+from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.engine import Engine
+from saga_mcp.engine.port import Caller, CallReply, EngineSettings
+from saga_mcp.log.port import SagaLog
+from saga_mcp.log.sql import SqlSagaLog
+from saga_mcp.log.sql.log import claim_owner
+from saga_mcp.tools.catalogue import python_catalogue
+from saga_mcp.tools.declared import DeclaredRegistry, declare
+from saga_mcp.tools.python import PythonRegistry, PythonThreads
+from tests.world import ledger
+from tests.world.clock import HastyClock
+
+BOUND_S = 10.0
+SETTINGS = EngineSettings(realm="ledger", recovery_every_s=0.05, probe_for_s=0.3, reply_within_s=5.0)
+ME = Caller()
+
+Wrap = Callable[[SagaLog], SagaLog]
+
+
+@dataclass(frozen=True)
+class Server:
+    """One process of the product, as far as the engine goes."""
+
+    engine: Engine
+    log: SagaLog
+    threads: PythonThreads
+
+    async def call(self, tool: str, saga_id: str | None = None, **arguments: object) -> CallReply:
+        with anyio.fail_after(BOUND_S):
+            return await self.engine.call(tool, arguments, saga_id=saga_id, caller=ME)  # type: ignore[arg-type]  # JSON
+
+    async def begin(self) -> str:
+        return (await self.engine.begin(ME)).id
+
+    async def abort(self, saga_id: str) -> Saga:
+        with anyio.fail_after(BOUND_S):
+            return await self.engine.abort(saga_id, cause="agent")
+
+    async def commit(self, saga_id: str, *, accept_failed: tuple[int, ...] = ()) -> Saga:
+        with anyio.fail_after(BOUND_S):
+            return await self.engine.commit(saga_id, by="agent", accept_failed=accept_failed)
+
+    async def rest(self, saga_id: str) -> Saga:
+        with anyio.fail_after(BOUND_S):
+            return await self.engine.rest(saga_id)
+
+    async def state(self, saga_id: str) -> str:
+        return reported_state(await self.engine.saga(saga_id))
+
+    async def items(self, saga_id: str) -> tuple[Item, ...]:
+        return items(await self.engine.saga(saga_id))
+
+    async def history(self, saga_id: str) -> list[str]:
+        """The saga's events by name."""
+        return [type(record.event).__name__ for record in await self.log.history(saga_id)]
+
+    async def until(self, saga_id: str, holds: Callable[[Saga], bool]) -> Saga:
+        """The state as soon as `holds` says so of it."""
+        seen = 0
+        with anyio.fail_after(BOUND_S):
+            while True:
+                seen = await self.log.wait_for_change(seen)
+                saga = await self.log.load(saga_id)
+                if holds(saga):
+                    return saga
+
+
+async def eventually(holds: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
+    """Return once something outside the log holds; it is looked at again and again, for a bounded time."""
+    with anyio.fail_after(BOUND_S):
+        while True:
+            now = holds()
+            if now if isinstance(now, bool) else await now:
+                return
+            await anyio.sleep(0.005)
+
+
+def same(log: SagaLog) -> SagaLog:
+    return log
+
+
+@asynccontextmanager
+async def served(
+    database: Path,
+    *,
+    settings: EngineSettings = SETTINGS,
+    clock: Clock | None = None,
+    wrap: Wrap = same,
+    adjust: Callable[[DeclaredRegistry], DeclaredRegistry] | None = None,
+    **changed: object,
+) -> AsyncGenerator[Server]:
+    """Serve LEDGER until the block ends; then the process is gone as after a kill: nothing is drained.
+
+    Args:
+        database: file of the saga log.
+        settings: the engine's.
+        clock: default: the machine's, with back-offs that take no time.
+        wrap: puts another log around the real one.
+        adjust: changes what the registry declares, as a config would.
+        changed: single settings to change.
+    """
+    settings = replace(settings, **changed)  # type: ignore[arg-type]  # checked by the dataclass
+    declared = declare("ledger", ledger.registry, on_error=settings.on_error)
+    if adjust is not None:
+        declared = adjust(declared)
+    threads = PythonThreads()
+    registry = PythonRegistry(declared, threads)
+    url = f"sqlite:///{database}"
+    async with SqlSagaLog.open(url, poll_s=0.02) as log, registry.opened():
+        log = wrap(log)
+        with claim_owner(url) as owners:
+            catalogue = python_catalogue([declared], {"ledger": registry})
+            async with Engine.running(settings, log, owners, catalogue, clock=clock or HastyClock()) as engine:
+                try:
+                    yield Server(engine=engine, log=log, threads=threads)
+                finally:
+                    threads.let_go()
