@@ -69,6 +69,11 @@ class StaticCatalogue:
         except Exception as error:  # noqa: BLE001 - the step has happened: whatever is wrong here is for a person to see
             return None, describe(error)
 
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Names of the rules over the results."""
+        return tuple(rule.name for rule in self._invariants)
+
     def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
         """Names of the invariants that do not hold over these results."""
         return tuple(rule.name for rule in self._invariants if not _holds(rule, results))
