@@ -1,0 +1,245 @@
+"""The five control tools: what agents begin, end, mark and look at sagas with (DESIGN.md 5.3).
+
+Their arguments come straight from a model, so each tool has a strict model of them; none of them can approve anything.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, TypeAlias, TypeVar, cast
+
+import mcp_types as types
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic.json_schema import SkipJsonSchema
+from pydantic_core import ErrorDetails
+
+from saga_mcp.domain.attention import reported_state, summary
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonObject, JsonValue, Phase
+from saga_mcp.edge import wording
+from saga_mcp.edge.clean import escape
+from saga_mcp.edge.listing import FACTS_SCHEMA, LONGEST_TEXT, nearest, read_saga_id
+from saga_mcp.edge.replies import brief, control_reply, refusal
+from saga_mcp.edge.service import SagaService
+from saga_mcp.edge.status import list_view, saga_view
+from saga_mcp.edge.wording import Names
+from saga_mcp.engine.port import Caller
+from saga_mcp.tools.port import InvalidArguments
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Desk:
+    """What the control tools work with."""
+
+    service: SagaService
+    names: Names
+    now: Callable[[], float]
+    """Wall clock in seconds since the epoch; only ages are made of it."""
+
+
+def _decoded(value: object) -> object:
+    """A list that a host sent as JSON text (CASES C55); anything else is left to the validator."""
+    if isinstance(value, str):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+_Text: TypeAlias = Annotated[str, Field(max_length=LONGEST_TEXT)]
+_Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+_SagaId: TypeAlias = Annotated[str, Field(description=wording.SAGA_ID)]
+_Number: TypeAlias = Annotated[int, Field(ge=0, le=2**31)]
+
+
+class _Arguments(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+_A = TypeVar("_A", bound=_Arguments)
+
+
+class _Begin(_Arguments):
+    purpose: Annotated[_Text, Field(description=wording.PURPOSE)] = ""
+    key: Annotated[_Text, Field(description=wording.BEGIN_KEY)] = ""
+
+
+class _Commit(_Arguments):
+    saga_id: _SagaId
+    accept_failed: Annotated[
+        list[_Number], BeforeValidator(_decoded), Field(description=wording.ACCEPT_FAILED, max_length=1000)
+    ] = []
+
+
+class _Abort(_Arguments):
+    saga_id: _SagaId
+    reason: Annotated[_Text, Field(description=wording.REASON)] = ""
+    to_savepoint: Annotated[_Name | SkipJsonSchema[None], Field(description=wording.TO_SAVEPOINT)] = None
+
+
+class _Status(_Arguments):
+    saga_id: _SagaId | SkipJsonSchema[None] = None
+    after_step: Annotated[_Number, Field(description=wording.AFTER_STEP)] = 0
+
+
+class _Savepoint(_Arguments):
+    saga_id: _SagaId
+    name: Annotated[_Name, Field(description=wording.SAVEPOINT_NAME)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """A control tool: how it is listed, and what a call of it does."""
+
+    listed: types.Tool
+    run: Callable[[Desk, Mapping[str, JsonValue], Caller], Awaitable[types.CallToolResult]]
+
+
+async def _begin(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
+    arguments = _read(_Begin, given)
+    saga = await desk.service.begin(caller, purpose=arguments.purpose, key=arguments.key)
+    return _told(saga, wording.begun(saga))
+
+
+async def _commit(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
+    arguments = _read(_Commit, given)
+    saga_id = read_saga_id(arguments.saga_id)
+    saga = await desk.service.commit(saga_id, by="agent", accept_failed=arguments.accept_failed)
+    return _told(saga, wording.trailing(saga, 0, desk.names))
+
+
+async def _abort(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
+    arguments = _read(_Abort, given)
+    saga_id, mark = read_saga_id(arguments.saga_id), arguments.to_savepoint
+    saga = await desk.service.abort(saga_id, cause="agent", by="agent", reason=arguments.reason, to_savepoint=mark)
+    if saga.abort_wanted is not None:
+        return refusal("step_unsettled", wording.abort_deferred(saga, desk.names), saga=saga)
+    text = wording.trailing(saga, 0, desk.names)
+    if reported_state(saga) != saga.phase:
+        return refusal("needs_person", text, saga=saga)
+    if mark is not None and saga.phase is Phase.ACTIVE:
+        text = wording.back_at(saga, mark)
+    return _told(saga, text)
+
+
+async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
+    arguments = _read(_Status, given)
+    if arguments.saga_id is None:
+        rows = await desk.service.open_sagas(caller)
+        view = list_view(rows, conversation=caller.conversation, now=desk.now())
+        return control_reply(_json(view), view)
+    saga = await desk.service.saga(read_saga_id(arguments.saga_id))
+    view = saga_view(saga, desk.names, after_step=arguments.after_step)
+    return control_reply(_json(view), view, saga=saga)
+
+
+async def _savepoint(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
+    arguments = _read(_Savepoint, given)
+    saga = await desk.service.savepoint(read_saga_id(arguments.saga_id), arguments.name)
+    return _told(saga, wording.marked(saga, arguments.name))
+
+
+def _told(saga: Saga, text: str) -> types.CallToolResult:
+    view: JsonObject = {
+        "saga_id": saga.id,
+        "state": reported_state(saga),
+        "summary": escape(summary(saga)),
+        "message": text,
+        "saga": brief(saga),
+    }
+    return control_reply(text, view, saga=saga)
+
+
+def _json(view: JsonObject) -> str:
+    return json.dumps(view, ensure_ascii=False)
+
+
+def _read(model: type[_A], given: Mapping[str, JsonValue]) -> _A:
+    """Return the arguments of a control tool.
+
+    Raises:
+        InvalidArguments: some do not fit; all problems at once, without the values.
+    """
+    try:
+        return model.model_validate(given)
+    except ValidationError as error:
+        found = error.errors(include_input=False, include_url=False, include_context=False)
+        raise InvalidArguments(tuple(_problem(model, item) for item in found)) from None
+
+
+def _problem(model: type[BaseModel], found: ErrorDetails) -> str:
+    name = ".".join(map(str, found["loc"]))
+    if found["type"] == "extra_forbidden":
+        return wording.unknown_argument(name, nearest(name, list(model.model_fields)))
+    return f'"{name}": {found["msg"][:1].lower()}{found["msg"][1:]}'
+
+
+# --- the list ---------------------------------------------------------------------------------------------------------
+
+
+_TEXT: JsonObject = {"type": "string"}
+_COUNT: JsonObject = {"type": "integer"}
+_ENTRIES: JsonObject = {"type": "array", "items": {"type": "object"}}
+_TEXTS: JsonObject = {"type": "array", "items": _TEXT}
+
+_TOLD: JsonObject = {
+    "type": "object",
+    "properties": {"saga_id": _TEXT, "state": _TEXT, "summary": _TEXT, "message": _TEXT, "saga": FACTS_SCHEMA},
+    "required": ["saga_id", "state", "summary", "message", "saga"],
+    "additionalProperties": False,
+}
+_VIEW: JsonObject = {
+    "type": "object",
+    "properties": {
+        **dict.fromkeys(("saga_id", "state", "phase", "summary", "purpose", "reason"), _TEXT),
+        "cause": {"type": "object"},
+        "abort_wanted": {"type": "boolean"},
+        **dict.fromkeys(("savepoints", "next"), _TEXTS),
+        **dict.fromkeys(("items", "undo_plan", "steps", "sagas"), _ENTRIES),
+        **dict.fromkeys(("items_not_shown", "undo_plan_not_shown", "sagas_not_shown", "next_after_step"), _COUNT),
+        "saga": FACTS_SCHEMA,
+    },
+    "additionalProperties": False,
+}
+
+
+def _listed(
+    name: str, text: str, arguments: type[BaseModel], output: JsonObject, hints: types.ToolAnnotations
+) -> types.Tool:
+    schema = cast("dict[str, Any]", _untitled(arguments.model_json_schema()))
+    return types.Tool(name=name, description=text, input_schema=schema, output_schema=output, annotations=hints)
+
+
+def _untitled(schema: JsonValue) -> JsonValue:
+    """The schema without what models do not need to read: titles, and defaults that say "none"."""
+    if isinstance(schema, list):
+        return [_untitled(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {
+        name: value
+        for name, value in schema.items()
+        if name != "default" and not (name == "title" and isinstance(value, str))
+    }
+    return {name: _untitled(value) for name, value in kept.items()}
+
+
+_SAFE = types.ToolAnnotations(
+    read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False
+)
+_REPEATABLE = _SAFE.model_copy(update={"idempotent_hint": True})
+_UNDOES = types.ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True)
+_READS = types.ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+
+CONTROLS: Mapping[str, Control] = {
+    control.listed.name: control
+    for control in (
+        Control(listed=_listed("saga_begin", wording.BEGIN, _Begin, _TOLD, _SAFE), run=_begin),
+        Control(listed=_listed("saga_commit", wording.COMMIT, _Commit, _TOLD, _REPEATABLE), run=_commit),
+        Control(listed=_listed("saga_abort", wording.ABORT, _Abort, _TOLD, _UNDOES), run=_abort),
+        Control(listed=_listed("saga_status", wording.STATUS, _Status, _VIEW, _READS), run=_status),
+        Control(listed=_listed("saga_savepoint", wording.SAVEPOINT, _Savepoint, _TOLD, _REPEATABLE), run=_savepoint),
+    )
+}
+"""In the order in which they are listed, before all governed tools: a host that cuts a long list keeps them."""

@@ -1,0 +1,81 @@
+"""What this process remembers of its recent replies, to say things at the right time; losing it loses nothing else.
+
+Bounded, in memory, and never decided on: a second process or a restart only repeats a longer sentence.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+from saga_mcp.domain.attention import reported_state
+from saga_mcp.domain.state import Saga
+from saga_mcp.engine.port import Caller
+
+_LONG_EVERY = 10
+"""Steps after which the long form of the trailing line is due again."""
+_REMEMBERED = 1000
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class _Recent(Generic[K, V]):
+    """The most recently used entries of a map."""
+
+    def __init__(self) -> None:
+        self._entries: OrderedDict[K, V] = OrderedDict()
+
+    def get(self, key: K) -> V | None:
+        return self._entries.get(key)
+
+    def put(self, key: K, value: V) -> None:
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        if len(self._entries) > _REMEMBERED:
+            self._entries.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    state: tuple[str, bool]
+    step: int
+
+
+@dataclass(slots=True)
+class Memory:
+    """What was said to whom."""
+
+    _told: _Recent[str, _Told] = field(default_factory=_Recent[str, _Told])
+    _aborts: _Recent[tuple[str, str, str, str], int] = field(default_factory=_Recent[tuple[str, str, str, str], int])
+    _waiting: int = 0
+    _opened: list[str] = field(default_factory=list[str])
+
+    def long_form_due(self, saga: Saga, number: int) -> bool:
+        """Whether the reply of this step says how to finish: at first, after ten steps, and after a changed state."""
+        now = _Told((reported_state(saga), saga.pivot_passed), number)
+        before = self._told.get(saga.id)
+        due = before is None or before.state != now.state or number >= before.step + _LONG_EVERY
+        if due:
+            self._told.put(saga.id, now)
+        return due
+
+    def aborts(self, caller: Caller, tool: str, error: str) -> int:
+        """Count an automatic abort, and return how many this caller met by the same tool and error."""
+        key = (caller.id, caller.conversation, tool, error)
+        count = (self._aborts.get(key) or 0) + 1
+        self._aborts.put(key, count)
+        return count
+
+    def call_without_id(self) -> None:
+        """A call that may open a saga began."""
+        self._waiting += 1
+
+    def answered(self, opened: str) -> tuple[str, ...]:
+        """That call ended; return all sagas that it and the calls beside it opened."""
+        if opened:
+            self._opened.append(opened)
+        together = tuple(self._opened)
+        self._waiting -= 1
+        if not self._waiting:
+            self._opened.clear()
+        return together if opened else ()

@@ -1,0 +1,169 @@
+"""Replies: the tool's own answer unchanged, plus the saga facts in the three places clients look at (DESIGN.md 5.3).
+
+Clients differ in what the model sees of a reply: some show only the structured part, some only text, programs read
+`_meta`. Whatever goes out passes through `clean`, so that no value can cost the caller the reply to a call that has
+taken effect.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, cast
+
+import mcp_types as types
+from pydantic import TypeAdapter, ValidationError
+
+from saga_mcp.domain.attention import items, reported_state, summary
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_mcp.edge.clean import big_integers, clean, escape, present
+from saga_mcp.edge.listing import Governed
+from saga_mcp.edge.wording import exact
+from saga_mcp.tools.port import ToolAnswer
+
+_META_KEY = "saga"
+_FACTS_ITEMS = 20
+_FACTS_INTEGERS = 20
+_BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
+
+
+def facts(saga: Saga, *, step: int = 0, code: str = "", opened: bool = False) -> JsonObject:
+    """All facts about a saga, for `_meta`."""
+    waiting: list[JsonValue] = [item.name for item in items(saga)[:_FACTS_ITEMS]]
+    all_facts: JsonObject = {
+        "id": saga.id,
+        "state": reported_state(saga),
+        "phase": saga.phase.value,
+        "step": step or None,
+        "steps": len(saga.steps),
+        "summary": escape(summary(saga)),
+        "cause": saga.cause,
+        "items": waiting,
+        "opened": opened,
+        "code": code,
+    }
+    return present(all_facts)
+
+
+def brief(saga: Saga, *, step: int = 0, code: str = "") -> JsonObject:
+    """The facts that fit into a structured result; `code` only where it is an error, which no schema restrains."""
+    return present({"id": saga.id, "state": reported_state(saga), "step": step or None, "code": code})
+
+
+def read_reply(answer: ToolAnswer, tool: Governed) -> types.CallToolResult:
+    """The reply of a read-only tool: it gains nothing."""
+    structured = _kept(answer, tool)
+    return _result(
+        [*_blocks(answer), *_left_out(answer, structured)],
+        structured=structured,
+        is_error=answer.is_error,
+        meta=answer.meta,
+    )
+
+
+def step_reply(
+    answer: ToolAnswer, tool: Governed, all_facts: JsonObject, few: JsonObject, texts: Sequence[str]
+) -> types.CallToolResult:
+    """The reply of a step that has its tool's answer.
+
+    Args:
+        answer: what the tool said.
+        tool: the tool, which says where the facts go.
+        all_facts: for `_meta`.
+        few: for an object-valued structured result.
+        texts: the last text blocks.
+    """
+    structured = _kept(answer, tool)
+    integers = {}
+    if answer.has_structured:
+        integers = {at: digits for at, digits in big_integers(answer.structured).items() if digits not in answer.text}
+    if integers:
+        shown = dict(list(integers.items())[:_FACTS_INTEGERS])
+        texts = [exact(shown), *texts]
+    meta = answer.meta or {}
+    return _result(
+        [*_blocks(answer), *_left_out(answer, structured), *map(_text, texts)],
+        structured=None if structured is None else {**structured, tool.facts_name: few},
+        is_error=answer.is_error,
+        meta={**meta, ("saga__facts" if _META_KEY in meta else _META_KEY): all_facts},
+    )
+
+
+def refusal(
+    code: str, text: str, *, saga: Saga | None = None, saga_id: str = "", step: int = 0
+) -> types.CallToolResult:
+    """A tool error in our own words: what happened, what to do next, and a stable code.
+
+    Args:
+        code: what programs tell it by.
+        text: what models read; its first sentence counts.
+        saga: the state, where it is known.
+        saga_id: the saga's name, where its state is not known.
+        step: number of the step; 0: none.
+    """
+    structured: JsonObject = {"error": {"code": code, "message": text}}
+    meta = present({"id": saga_id, "code": code})
+    if saga is not None:
+        structured["saga"] = brief(saga, step=step, code=code)
+        meta = facts(saga, step=step, code=code)
+    return _result([_text(text)], structured=structured, is_error=True, meta={_META_KEY: meta})
+
+
+def control_reply(text: str, structured: JsonObject, *, saga: Saga | None = None) -> types.CallToolResult:
+    """The reply of a control tool."""
+    meta: JsonObject | None = None if saga is None else {_META_KEY: facts(saga)}
+    return _result([_text(text)], structured=structured, is_error=False, meta=meta)
+
+
+def _kept(answer: ToolAnswer, tool: Governed) -> JsonObject | None:
+    """The structured result that may stay, or None where it is left out (S11.1)."""
+    if not isinstance(answer.structured, dict):
+        return None
+    return answer.structured if tool.keeps_structured or answer.is_error else None
+
+
+def _left_out(answer: ToolAnswer, kept: JsonObject | None) -> list[types.ContentBlock]:
+    """What of a structured result has to be said in a text block, unless one says it already."""
+    if kept is not None or not answer.has_structured or _says(answer, answer.structured):
+        return []
+    return [_text(json.dumps(clean(answer.structured), ensure_ascii=False))]
+
+
+def _says(answer: ToolAnswer, value: JsonValue) -> bool:
+    for block in answer.content:
+        text = block.get("text")
+        if isinstance(text, str):
+            try:
+                said = cast("JsonValue", json.loads(text))
+            except ValueError:
+                continue
+            if said == value:
+                return True
+    return False
+
+
+def _blocks(answer: ToolAnswer) -> list[types.ContentBlock]:
+    return [_block(block) for block in answer.content]
+
+
+def _block(block: JsonObject) -> types.ContentBlock:
+    """A content block as it came; one that the protocol does not know becomes text, or the reply would be lost."""
+    plain = clean(block)
+    try:
+        return _BLOCK.validate_python(plain)
+    except ValidationError:
+        return _text(json.dumps(plain, ensure_ascii=False))
+
+
+def _text(text: str) -> types.TextContent:
+    return types.TextContent(type="text", text=cast("str", clean(text)))
+
+
+def _result(
+    content: list[types.ContentBlock], *, structured: JsonObject | None, is_error: bool, meta: JsonObject | None
+) -> types.CallToolResult:
+    fields: dict[str, Any] = {"content": content, "is_error": is_error}
+    if structured is not None:
+        fields["structured_content"] = clean(structured)
+    if meta is not None:
+        fields["meta"] = clean(meta)
+    return types.CallToolResult(**fields)

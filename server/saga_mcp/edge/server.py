@@ -1,0 +1,170 @@
+"""The MCP server: lists the tools, routes a call to the engine, and answers whatever came of it.
+
+At the edge, on the SDK's low-level server, because tools, schemas and results here belong to others and have to pass as
+they are. One server object serves both protocol eras and every connection.
+"""
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Any, cast
+
+import mcp_types as types
+import structlog
+from mcp.server import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+
+from saga_mcp.domain.errors import LogError, Refused, SagaQuarantined
+from saga_mcp.domain.values import JsonValue, Phase
+from saga_mcp.edge import wording
+from saga_mcp.edge.caller import caller_of
+from saga_mcp.edge.control import CONTROLS, Desk
+from saga_mcp.edge.listing import Governed, govern, nearest
+from saga_mcp.edge.memory import Memory
+from saga_mcp.edge.replies import brief, facts, read_reply, refusal, step_reply
+from saga_mcp.edge.service import SagaService
+from saga_mcp.edge.wording import Names
+from saga_mcp.engine.port import Caller, CallReply, SagaIdMissing, SagaIdMistyped, UnknownTool
+from saga_mcp.tools.port import Catalogue, InvalidArguments
+
+_THIRD = 3
+
+_log = structlog.get_logger(__name__)
+
+
+def build_server(
+    service: SagaService, catalogue: Catalogue, *, name: str = "saga-mcp", now: Callable[[], float] = time.time
+) -> Server[Any]:
+    """Return the server that offers `catalogue` and the control tools; run it with any transport of the SDK.
+
+    Args:
+        service: the running engine.
+        catalogue: the governed tools, in the order in which they are listed.
+        name: what the server calls itself.
+        now: wall clock in seconds since the epoch; only ages in `saga_status` are made of it.
+
+    Raises:
+        ValueError: a governed tool has the name of a control tool.
+    """
+    if taken := CONTROLS.keys() & catalogue.offered.keys():
+        raise ValueError(f"tools may not have the names of control tools: {', '.join(sorted(taken))}")
+    names = {tool.pair.tool: offered for offered, tool in catalogue.offered.items()}
+    desk = Desk(service=service, names=lambda tool: names.get(tool, tool), now=now)
+    edge = _Edge(desk, {offered: govern(tool) for offered, tool in catalogue.offered.items()}, _renaming(names))
+    return Server(
+        name,
+        version=version("saga-mcp"),
+        instructions=wording.INSTRUCTIONS,
+        on_list_tools=edge.list_tools,
+        on_call_tool=edge.call_tool,
+        # Without it a client of the modern era is told that the list of tools never changes.
+        on_subscriptions_listen=ListenHandler(InMemorySubscriptionBus()),
+    )
+
+
+@dataclass(slots=True)
+class _Edge:
+    desk: Desk
+    governed: Mapping[str, Governed]
+    rename: Names
+    memory: Memory = field(default_factory=Memory)
+
+    async def list_tools(
+        self, _ctx: ServerRequestContext[Any, Any], _params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        """The same list for every connection: control tools, then the catalogue's order."""
+        control = (control.listed for control in CONTROLS.values())
+        return types.ListToolsResult(tools=[*control, *(tool.listed for tool in self.governed.values())])
+
+    async def call_tool(
+        self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
+    ) -> types.CallToolResult:
+        """Answer a call; only a cancellation leaves this without a result, because nobody waits for one then."""
+        caller = caller_of(cast("Mapping[str, object] | None", ctx.meta))
+        arguments = cast("dict[str, JsonValue]", params.arguments or {})
+        try:
+            if (control := CONTROLS.get(params.name)) is not None:
+                return await control.run(self.desk, arguments, caller)
+            return await self._call(params.name, arguments, caller)
+        except Exception as error:  # noqa: BLE001 - the SDK would hide it from the model, or show what only the log may have
+            return _refusal_of(error, params.name, self.rename)
+
+    async def _call(self, offered: str, given: dict[str, JsonValue], caller: Caller) -> types.CallToolResult:
+        tool = self.governed.get(offered)
+        if tool is None:
+            raise UnknownTool(offered, nearest(offered, [*CONTROLS, *self.governed]))
+        arguments = tool.split(given)
+        without_id = tool.governs and arguments.saga_id is None and not caller.conversation
+        if without_id:
+            self.memory.call_without_id()
+        opened = ""
+        try:
+            reply = await self.desk.service.call(
+                offered, arguments.tool, saga_id=arguments.saga_id, step_key=arguments.step_key, caller=caller
+            )
+            opened = reply.saga_id if reply.opened else ""
+        finally:
+            together = self.memory.answered(opened) if without_id else ()
+        return self._answer(tool, reply, caller, together)
+
+    def _answer(
+        self, tool: Governed, reply: CallReply, caller: Caller, opened_together: tuple[str, ...]
+    ) -> types.CallToolResult:
+        saga, offered = reply.saga, tool.listed.name
+        if reply.answer is not None and saga is None:
+            return read_reply(reply.answer, tool)
+        texts = [wording.several_opened(opened_together)] if len(opened_together) > 1 else []
+        if saga is not None and reply.step:
+            third = self._aborted_again(saga, reply, offered, caller)
+            long = self.memory.long_form_due(saga, reply.step)
+            texts.append(wording.trailing(saga, reply.step, self.desk.names, long=long, third_time=third))
+        if reply.answer is None or saga is None:
+            text = wording.without_answer(reply.code, reply.step, offered)
+            whole = "\n".join([text, *texts])
+            return refusal(reply.code, whole, saga=saga, saga_id=reply.saga_id, step=reply.step)
+        return step_reply(
+            reply.answer,
+            tool,
+            facts(saga, step=reply.step, code=reply.code, opened=reply.opened),
+            brief(saga, step=reply.step, code=reply.code),
+            texts,
+        )
+
+    def _aborted_again(self, saga: Saga, reply: CallReply, offered: str, caller: Caller) -> bool:
+        """Whether this call aborted its saga by itself, the third time by the same tool and error."""
+        if saga.phase is Phase.ACTIVE or saga.cause != f"step_failed:{reply.step}":
+            return False
+        return self.memory.aborts(caller, offered, saga.step(reply.step).error) >= _THIRD
+
+
+def _renaming(names: Mapping[str, str]) -> Names:
+    """Return what puts agents' names in place of the config's, anywhere in a text."""
+    known = re.compile("|".join(rf"(?<!\w){re.escape(name)}(?!\w)" for name in names) or "(?!)")
+    return lambda text: known.sub(lambda found: names[found[0]], text)
+
+
+def _refusal_of(error: Exception, tool: str, rename: Names) -> types.CallToolResult:
+    """Say what went wrong, with its stable code; what is nobody's refusal is a bug, whose details only the log has.
+
+    An unknown tool is a tool error too, as in the SDK's own server: a model can read it and do better.
+    """
+    match error:
+        case InvalidArguments(problems=problems):
+            return refusal("invalid_arguments", wording.invalid_arguments(problems))
+        case UnknownTool() | SagaIdMistyped():
+            return refusal("invalid_arguments", wording.refused(error, rename))
+        case SagaIdMissing():
+            return refusal("saga_id_missing", wording.refused(error, rename))
+        case Refused() | SagaQuarantined():
+            saga_id = cast("str", getattr(error, "saga_id", ""))
+            return refusal(error.code, wording.refused(error, rename), saga_id=saga_id)
+        case LogError():
+            return refusal("log_unavailable", wording.log_unavailable(str(error)))
+        case _:
+            reference = secrets.token_hex(4)
+            _log.error("internal_error", reference=reference, tool=tool, exc_info=error)
+            return refusal("internal_error", wording.internal_error(reference))

@@ -1,0 +1,51 @@
+"""What the edge asks of the engine, as a Protocol: `Engine` fulfils it, and so does the script of a test."""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonValue
+from saga_mcp.engine.port import Caller, CallReply
+from saga_mcp.log.port import SagaRow
+
+
+class SagaService(Protocol):
+    """The part of `saga_mcp.engine.engine.Engine` that agents reach; its docstrings hold."""
+
+    async def call(
+        self,
+        offered: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        saga_id: str | None = None,
+        step_key: str = "",
+        caller: Caller,
+    ) -> CallReply:
+        """Run a governed tool."""
+        ...
+
+    async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
+        """Open a saga."""
+        ...
+
+    async def commit(self, saga_id: str, *, by: str, accept_failed: Sequence[int] = ()) -> Saga:
+        """Keep everything."""
+        ...
+
+    async def abort(
+        self, saga_id: str, *, cause: str, by: str = "", reason: str = "", to_savepoint: str | None = None
+    ) -> Saga:
+        """Undo."""
+        ...
+
+    async def savepoint(self, saga_id: str, name: str) -> Saga:
+        """Set a mark."""
+        ...
+
+    async def saga(self, saga_id: str) -> Saga:
+        """The state now."""
+        ...
+
+    async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
+        """The caller's open sagas, newest first."""
+        ...

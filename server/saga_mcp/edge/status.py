@@ -1,0 +1,224 @@
+"""The view of a saga that `saga_status` shows: what happened, what an abort would do now, what the agent can do next.
+
+A pure view of the domain's own answers, so that it cannot say anything else than the engine does. Argument values are
+never shown (S11.4); the error that a tool gave is, because an agent that only sees "aborted" repeats its mistake
+(CASES C26).
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+
+from saga_mcp.domain.attention import Item, items, reported_state, summary
+from saga_mcp.domain.duties import busy
+from saga_mcp.domain.rollback import Readiness, in_scope, readiness
+from saga_mcp.domain.state import Part, Saga, Step
+from saga_mcp.domain.values import (
+    SETTLED_STEPS,
+    ItemKind,
+    JsonObject,
+    JsonValue,
+    Kind,
+    OnUndoFailure,
+    PartAction,
+    PartState,
+    Phase,
+    StepState,
+)
+from saga_mcp.edge import wording
+from saga_mcp.edge.clean import escape, present
+from saga_mcp.edge.replies import brief
+from saga_mcp.edge.wording import Names
+from saga_mcp.log.port import SagaRow
+
+REPLY_BYTES = 16_000
+"""Of a view, counted as JSON and as text that quotes this JSON; with the rest a reply stays under 20 kB."""
+_LIST_BYTES = 2_500
+_LONGEST_CAUSE = 400
+_LONGEST_TEXT = 200
+
+
+def saga_view(saga: Saga, names: Names, *, after_step: int = 0) -> JsonObject:
+    """One saga, with the page of its steps that begins after `after_step`."""
+    moves = wording.next_moves(saga, busy=busy(saga))
+    items_page, items_left = _page((_item(saga, item, names) for item in items(saga)), _LIST_BYTES)
+    plan_page, plan_left = _page(_undo_plan(saga, names), _LIST_BYTES)
+    marks, _ = _page((escape(mark.name) for mark in reversed(saga.savepoints)), _LIST_BYTES // 2)
+    view: JsonObject = {
+        "saga_id": saga.id,
+        **present(
+            {
+                "state": reported_state(saga),
+                "phase": saga.phase.value,
+                "summary": _cut(summary(saga)),
+                "purpose": _cut(saga.purpose),
+                "cause": _cause(saga, names),
+                "reason": _cut(saga.reason),
+                "abort_wanted": saga.abort_wanted is not None,
+                "savepoints": marks,
+                "next": [*moves],
+                "items": items_page,
+                "items_not_shown": items_left or None,
+            }
+        ),
+        "undo_plan": plan_page,
+        **present({"undo_plan_not_shown": plan_left or None}),
+    }
+    view["saga"] = brief(saga)
+    steps, left = _page((_step(saga, step, names) for step in saga.steps[after_step:]), REPLY_BYTES - _size(view))
+    return {**view, "steps": steps, **present({"next_after_step": after_step + len(steps) if left else None})}
+
+
+def _cause(saga: Saga, names: Names) -> JsonValue:
+    if not saga.cause:
+        return None
+    kind, _, detail = saga.cause.partition(":")
+    step = saga.find_step(int(detail)) if kind == "step_failed" and detail.isdecimal() else None
+    cause: JsonObject = {"code": saga.cause, "text": wording.why(saga, names)}
+    if step is not None and step.error:
+        cause["error"] = _cut(step.error, _LONGEST_CAUSE)
+    return cause
+
+
+def _step(saga: Saga, step: Step, names: Names) -> JsonObject:
+    shown: JsonObject = {
+        "step": step.number,
+        "tool": names(step.tool),
+        "kind": step.kind.value,
+        "state": step.state.value,
+        "running": step.running,
+        "error": _cut(step.error),
+        "undo": _undo_state(saga, step),
+        "undo_error": _undo_error(step),
+        "step_key": escape(step.plan.step_key),
+        "settled_by": escape(step.person),
+    }
+    return present(shown)
+
+
+def _undo_state(saga: Saga, step: Step) -> str:
+    """How far the undo of a step is, in a few words."""
+    if step.kind is not Kind.COMPENSABLE or step.state in SETTLED_STEPS or saga.phase is Phase.COMMITTED:
+        return ""
+    if step.parts is None:
+        return "cannot be built"
+    part = step.next_part
+    if part is None:
+        return ""
+    pending = "next" if saga.phase is Phase.COMPENSATING and in_scope(saga, step) else "ready"
+    words = {PartState.PENDING: pending, PartState.INTENDED: "running", PartState.WAITING: "waits for a person"}
+    done = sum(other.state is PartState.DONE for other in step.parts)
+    before = f"{done} of {len(step.parts)} done, " if done else ""
+    return f"{before}{words.get(part.state, 'in doubt')}"
+
+
+def _undo_error(step: Step) -> str:
+    part = step.next_part
+    if step.parts is None:
+        return _cut(step.build_error)
+    # What a manual part asks is a rendered message, which may hold argument values: only a person reads it.
+    return _cut(part.error) if part is not None and part.item is not ItemKind.MANUAL_UNDO else ""
+
+
+def _item(saga: Saga, item: Item, names: Names) -> JsonObject:
+    return {
+        "item": item.name,
+        "kind": item.kind.value,
+        "waits_for": wording.waits_for(item.kind),
+        **present({"tool": names(saga.step(item.step).tool) if item.step else "", "urgency": item.urgency.value}),
+    }
+
+
+def _undo_plan(saga: Saga, names: Names) -> Iterator[JsonObject]:
+    """What an abort would do now, in order, and what it could not (S5.2, S6)."""
+    if saga.final or saga.pivot_passed:
+        return
+    for step in reversed(saga.steps):
+        if step.running or step.state is StepState.INTENDED:
+            yield {"step": step.number, "tool": names(step.tool), "does": "wait for its end"}
+    halted = False
+    for number in reversed(saga.undo_stack):
+        step = saga.step(number)
+        if step.settled or step.running or (saga.phase is Phase.COMPENSATING and not in_scope(saga, step)):
+            continue
+        planned: JsonObject = {"step": step.number, "tool": names(step.tool), "does": ", then ".join(_moves(step))}
+        yield {**planned, "only_after_a_person": True} if halted else planned
+        halted = halted or (saga.on_undo_failure is OnUndoFailure.HALT and _needs_person(step))
+
+
+def _moves(step: Step) -> list[str]:
+    if step.state is StepState.IN_DOUBT and step.probe_due:
+        return ["find out whether it happened", "undo it if it did"]
+    if _stuck(step):
+        return ["a person decides"]
+    return [_MOVES[part.spec.action] for part in step.parts or () if part.state is not PartState.DONE]
+
+
+def _needs_person(step: Step) -> bool:
+    return _stuck(step) or any(_is_manual(part) for part in step.parts or () if part.state is not PartState.DONE)
+
+
+def _stuck(step: Step) -> bool:
+    return readiness(step) is Readiness.STUCK
+
+
+def _is_manual(part: Part) -> bool:
+    return part.spec.action is PartAction.MANUAL
+
+
+_MOVES = {
+    PartAction.CALL: "undo",
+    PartAction.MANUAL: "a person undoes it",
+    PartAction.LEAVE: "leave it as configured",
+    PartAction.NOTHING: "nothing to undo",
+}
+
+
+def list_view(rows: Sequence[SagaRow], *, conversation: str, now: float) -> JsonObject:
+    """The open sagas: this conversation's first, the others marked (S1.4).
+
+    Args:
+        rows: newest first.
+        conversation: the caller's; empty where the client names none.
+        now: wall clock in seconds since the epoch, for ages only.
+    """
+    ours = [row for row in rows if conversation and row.conversation == conversation]
+    ordered = [*ours, *(row for row in rows if row not in ours)]
+    shown, left = _page((_row(row, conversation, now) for row in ordered), REPLY_BYTES)
+    return {"sagas": shown, **present({"sagas_not_shown": left or None})}
+
+
+def _row(row: SagaRow, conversation: str, now: float) -> JsonObject:
+    return present(
+        {
+            "saga_id": row.id,
+            "state": row.state,
+            "purpose": _cut(row.purpose),
+            "steps": row.steps,
+            "items": row.items,
+            "age_s": max(0, round(now - row.opened_at)),
+            "busy": row.busy,
+            "other_conversation": bool(conversation) and row.conversation != conversation,
+        }
+    )
+
+
+def _page(entries: Iterator[JsonValue], longest: int) -> tuple[list[JsonValue], int]:
+    """Return the first entries that fit into `longest` bytes, and how many did not; one always fits."""
+    page: list[JsonValue] = []
+    for entry in entries:
+        longest -= _size(entry)
+        if page and longest < 0:
+            return page, 1 + sum(1 for _ in entries)
+        page.append(entry)
+    return page, 0
+
+
+def _size(value: JsonValue) -> int:
+    """Bytes that `value` takes in a reply: once as JSON, and once as a text that holds this JSON."""
+    text = json.dumps(value, ensure_ascii=False)
+    return len(text.encode()) + len(json.dumps(text, ensure_ascii=False).encode()) + 4
+
+
+def _cut(text: str, longest: int = _LONGEST_TEXT) -> str:
+    shown = escape(text)
+    return shown if len(shown) <= longest else f"{shown[:longest]}..."

@@ -1,0 +1,346 @@
+"""Every text that a model reads, in one place, so that they can be watched and improved together (WORDING.md).
+
+They are written to stop what models are known to do: scatter one task over several sagas, never commit, call again
+after "still running", loop after an abort, undo by hand. Pure: a state in, a sentence out. Whatever people or tools put
+into a text is escaped here, so callers need not remember to.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from saga_mcp.domain.attention import items, reported_state, summary, tally
+from saga_mcp.domain.errors import CommitRefused
+from saga_mcp.domain.saga_decisions import describe_cause
+from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.values import ItemKind, Kind, PartAction, Phase, StepState
+from saga_mcp.edge.clean import escape
+
+Names: TypeAlias = Callable[[str], str]
+"""From a tool's name in the config to the name agents see."""
+
+INSTRUCTIONS = (
+    "This server groups tool calls in sagas: all kept, or all undone. 1. Begin a task with saga_begin, alone. Pass its"
+    " saga_id to every call of the task, parallel calls too. 2. When the task is finished and checked, call "
+    "saga_commit. Until then everything is provisional. 3. If it cannot be finished, call saga_abort. Never undo steps"
+    " yourself with other tools. 4. If a reply says a saga was undone, its id is closed. Do not repeat the same call: "
+    "fix the cause and start over once, or tell the user. 5. If a reply says unknown or still running, do not call "
+    "again; use saga_status. 6. If a person is needed, tell the user and stop."
+)
+
+BEGIN = (
+    "Open a saga for one task and get its saga_id. Call it first and alone; pass the id to every call of the task. It "
+    "stays open until saga_commit (keep all) or saga_abort (undo all)."
+)
+COMMIT = (
+    "Keep all steps. Call once, when the whole task is done and checked. Repeating is harmless. A refusal says what to "
+    "settle first."
+)
+ABORT = (
+    "Undo the steps, last first; the server does it. Repeating is harmless. to_savepoint undoes only what came after "
+    "the mark and keeps the saga open."
+)
+STATUS = (
+    "What happened, what an abort would undo, what you may do next. Use it after unknown, still running or being "
+    "undone. Without saga_id: your open sagas."
+)
+SAVEPOINT = (
+    "Set a mark in a saga. saga_abort with to_savepoint undoes only what came after it. Setting it again moves it."
+)
+
+SAGA_ID = "id from saga_begin"
+STEP_KEY = "your own name for this call; repeat it to get its result again instead of a second call"
+PURPOSE = "the task in a few words"
+BEGIN_KEY = "the same key gives the same saga again"
+ACCEPT_FAILED = "numbers of failed steps that may stay undone"
+REASON = "why, for the record"
+TO_SAVEPOINT = "undo only what came after this mark"
+AFTER_STEP = "list the steps after this number"
+SAVEPOINT_NAME = "name of the mark"
+
+_UNDOABLE = "Undoable until saga_commit."
+_NO_RETURN = "Point of no return: cannot be undone."
+_PERSON = "Undo needs a person."
+_FORWARD = "Cannot be undone; only after the point of no return."
+
+_CLOSED = (
+    "This id is closed. Do not undo anything yourself. Do not repeat the same call: fix the cause and start over with "
+    "saga_begin, or tell the user."
+)
+_CLOSED_ON_REQUEST = "This id is closed. Do not undo anything yourself. Start over with saga_begin, or tell the user."
+_THIRD_TIME = "Third time: stop and tell the user."
+_NOT_BY_HAND = "Tell the user. Do not try to repair it with other tools."
+_FINISH = "Finish: saga_commit keeps all, saga_abort undoes all."
+_FINISH_FORWARD = "It can no longer be undone. Finish: saga_commit."
+
+
+def kind_line(kind: Kind, *, manual_undo: bool) -> str:
+    """The line that a tool's description gains; never the undo tool's name, which would invite undoing by hand."""
+    match kind:
+        case Kind.COMPENSABLE:
+            return _PERSON if manual_undo else _UNDOABLE
+        case Kind.PIVOT:
+            return _NO_RETURN
+        case Kind.RETRIABLE:
+            return _FORWARD
+        case Kind.READ_ONLY:
+            return ""
+
+
+# --- the last text block of a reply -----------------------------------------------------------------------------------
+
+
+def trailing(saga: Saga, number: int, names: Names, *, long: bool = False, third_time: bool = False) -> str:
+    """The last text block of a reply of step `number`, or of the saga as a whole where it is 0."""
+    return f"[saga {saga.id}{_state_words(saga, number, names, long=long)}{f' {_THIRD_TIME}' if third_time else ''}]"
+
+
+def _state_words(saga: Saga, number: int, names: Names, *, long: bool) -> str:
+    state = reported_state(saga)
+    match saga.phase:
+        case Phase.COMPENSATED | Phase.COMPENSATING if state != saga.phase:
+            return f" NOT FULLY UNDONE: {_waiting(saga, names)}. {_NOT_BY_HAND}"
+        case Phase.COMPENSATED:
+            closed = _CLOSED_ON_REQUEST if saga.cause == "agent" else _CLOSED
+            return f" UNDONE: {why(saga, names)}; {_undone(saga)}. {closed}"
+        case Phase.COMPENSATING:
+            return f" BEING UNDONE: {why(saga, names)}; {progress(saga)} undone so far. {_GOING_ON}"
+        case Phase.COMMITTED:
+            return f" COMMITTED: everything is kept. {escape(summary(saga))}"
+        case Phase.ACTIVE if state != saga.phase:
+            return f" NEEDS A PERSON: {_waiting(saga, names)}. {_NOT_BY_HAND}"
+        case Phase.ACTIVE:
+            return _open(saga, saga.find_step(number), names, long=long)
+
+
+_GOING_ON = "Closed to new calls. saga_status tells the end."
+
+
+def _open(saga: Saga, step: Step | None, names: Names, *, long: bool) -> str:
+    idle = " It was idle for long: finish it." if saga.idle else ""
+    if saga.abort_wanted is not None:
+        return f": to be aborted once {_named(saga.step(saga.pivot), names)} is settled. saga_status tells."
+    if step is None or not (long or idle or step.state is not StepState.SUCCEEDED):
+        return f" open, {plural(len(saga.steps), 'step')}"
+    finish = _FINISH_FORWARD if saga.pivot_passed else _FINISH
+    return f": {_step_words(step, names, past_pivot=saga.pivot_passed)}. {finish}{idle}"
+
+
+def _step_words(step: Step, names: Names, *, past_pivot: bool) -> str:
+    match step.state:
+        case StepState.SUCCEEDED:
+            undo = "" if past_pivot or step.kind is not Kind.COMPENSABLE else f", {undo_words(step)}"
+            return f"step {step.number} done{undo}"
+        case StepState.FAILED:
+            return f"step {_named(step, names)} failed and had no effect"
+        case StepState.IN_DOUBT:
+            return f"step {_named(step, names)} is unknown: it may have happened; do not call it again"
+        case _:
+            return f"step {_named(step, names)} is still running; do not call it again"
+
+
+def undo_words(step: Step) -> str:
+    """What can be said of the undo of a step that succeeded."""
+    if step.parts is None:
+        return "but its undo cannot be built: an abort would need a person"
+    if any(part.spec.action is PartAction.MANUAL for part in step.parts):
+        return "undo needs a person"
+    if step.parts and all(part.spec.action is PartAction.LEAVE for part in step.parts):
+        return "left as it is by an abort"
+    return "undo ready"
+
+
+def _undone(saga: Saga) -> str:
+    count = tally(saga)
+    if count.residue or count.by_person or count.exempt or count.done:
+        return escape(summary(saga).partition(": ")[2])
+    match len(saga.steps):
+        case 0:
+            return "no step was made, nothing is open"
+        case 1:
+            return "the step is undone or had no effect, nothing is open"
+        case steps:
+            return f"all {steps} steps are undone or had no effect, nothing is open"
+
+
+def progress(saga: Saga) -> str:
+    """How far a rollback has come, e.g. `1 of 2`."""
+    count = tally(saga)
+    settled = count.undone + count.by_person + count.residue + count.exempt
+    return f"{settled} of {settled + count.open + count.running}"
+
+
+def why(saga: Saga, names: Names) -> str:
+    """Why a saga is being undone, or was, in the agent's names."""
+    kind, _, detail = saga.cause.partition(":")
+    step = saga.find_step(int(detail)) if kind == "step_failed" and detail.isdecimal() else None
+    if step is not None:
+        unknown = step.state is StepState.IN_DOUBT or (step.landed is None and step.unknown_attempts)
+        return f"step {_named(step, names)} {'has an unknown outcome' if unknown else 'failed'}"
+    match kind:
+        case "invariant":
+            return f'the rule "{escape(detail)}" does not hold'
+        case "agent":
+            return "saga_abort was called"
+        case _:
+            return f"{escape(describe_cause(saga))} aborted it"
+
+
+def _waiting(saga: Saga, names: Names) -> str:
+    waiting = [item for item in items(saga) if item.step]
+    first = waiting[0]
+    more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
+    return f"{escape(names(first.tool))} waits for a person (item {first.name}){more}"
+
+
+def _named(step: Step, names: Names) -> str:
+    return f"{step.number} {escape(names(step.tool))}"
+
+
+def plural(count: int, noun: str) -> str:
+    """E.g. `1 step`, `3 steps`."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def several_opened(ids: tuple[str, ...]) -> str:
+    """Said where parallel calls without an id opened a saga each (S1.5)."""
+    return (
+        f"[Calls without saga_id opened {len(ids)} sagas: {', '.join(ids)}. Each has to be finished on its own. "
+        "Pass a saga_id from now on.]"
+    )
+
+
+def exact(integers: dict[str, str]) -> str:
+    """Said where a host may have rounded integers of the result (CASES C51)."""
+    listed = ", ".join(f"{escape(pointer) or 'result'} = {digits}" for pointer, digits in integers.items())
+    return f"[exact integers of the result: {listed}]"
+
+
+# --- control tools ----------------------------------------------------------------------------------------------------
+
+
+def begun(saga: Saga) -> str:
+    """The answer of saga_begin."""
+    if saga.steps:
+        return f"[saga {saga.id} open, {plural(len(saga.steps), 'step')}. {_FINISH}]"
+    return f"[saga {saga.id} open. Pass this saga_id to every call of the task. {_FINISH}]"
+
+
+def marked(saga: Saga, name: str) -> str:
+    """The answer of saga_savepoint."""
+    return f'[saga {saga.id} open: save-point "{escape(name)}" set after {plural(len(saga.steps), "step")}.]'
+
+
+def back_at(saga: Saga, name: str) -> str:
+    """The answer of an abort that reached its save-point."""
+    return f'[saga {saga.id} open: undone back to save-point "{escape(name)}". {escape(summary(saga))}. {_FINISH}]'
+
+
+def abort_deferred(saga: Saga, names: Names) -> str:
+    """The answer of an abort that has to wait for a pivot (S7.1)."""
+    step = _named(saga.step(saga.pivot), names)
+    return (
+        f"Not aborted yet: step {step} cannot be undone and is not settled. The wish is stored: if the step turns out "
+        "to have had no effect, the abort runs by itself. Do not call it again; use saga_status."
+    )
+
+
+# --- refusals ---------------------------------------------------------------------------------------------------------
+
+
+def refused(error: Exception, rename: Names) -> str:
+    """What a refusal of the engine says; they carry their sentence with them, with tools as the config names them.
+
+    Args:
+        error: the refusal.
+        rename: puts agents' names in place of the config's, anywhere in a text.
+    """
+    tail = " Use saga_status, then saga_abort or wait for a person." if isinstance(error, CommitRefused) else ""
+    return escape(rename(f"{error}{tail}"))
+
+
+def invalid_arguments(problems: tuple[str, ...]) -> str:
+    """Arguments that do not fit: nothing happened, and it is no step (S4.1)."""
+    return escape(f"Nothing was sent: {'; '.join(problems)}.")
+
+
+def unknown_argument(name: str, nearest: str) -> str:
+    """One problem of `invalid_arguments`."""
+    hint = f' (did you mean "{nearest}"?)' if nearest else ""
+    return f'there is no argument "{name}"{hint}'
+
+
+def log_unavailable(reason: str) -> str:
+    """The saga log cannot be used."""
+    return escape(f"The saga log is unavailable: nothing was stored and nothing was sent. {reason}")
+
+
+def without_answer(code: str, number: int, tool: str) -> str:
+    """The first sentence of a call that has no answer of its tool."""
+    if code == "still_running":
+        return f"Not an error: {escape(tool)} is still running. Do not call it again; saga_status shows its result."
+    if code == "outcome_unknown":
+        return (
+            f"Outcome of step {number} {escape(tool)} is unknown: it may have happened. Do not call it again. "
+            "Use saga_status in 30 s; then saga_abort, or ask the user."
+        )
+    return f"Step {number} {escape(tool)} failed and had no effect."
+
+
+def internal_error(reference: str) -> str:
+    """A bug of ours."""
+    return (
+        f"Internal error of the saga server (reference {reference}). Whether anything was sent is not known. Do not "
+        "call it again; use saga_status, or tell the user."
+    )
+
+
+# --- what waits for a person, and what comes next ---------------------------------------------------------------------
+
+
+def next_moves(saga: Saga, *, busy: bool) -> list[str]:
+    """What the agent can do now, best first."""
+    if reported_state(saga) != saga.phase:
+        return ["Tell the user what waits for a person, and stop. Do not repair it with other tools."]
+    match saga.phase:
+        case Phase.COMMITTED:
+            return ["Nothing: everything is kept. saga_begin opens another saga."]
+        case Phase.COMPENSATED:
+            return ["Fix the cause and start over once with saga_begin, or tell the user."]
+        case Phase.COMPENSATING:
+            return ["Wait, then saga_status: the server is undoing it. The id takes no calls."]
+        case Phase.ACTIVE if busy:
+            return ["Wait, then saga_status: something is running or being looked into. Do not call it again."]
+        case Phase.ACTIVE:
+            return _open_moves(saga)
+
+
+def _open_moves(saga: Saga) -> list[str]:
+    doubts = [str(step.number) for step in saga.steps if step.state is StepState.IN_DOUBT]
+    if doubts:
+        return [f"saga_abort, or ask the user: step {', '.join(doubts)} may have happened."]
+    failed = [step.number for step in saga.steps if step.state is StepState.FAILED and not step.accepted]
+    accept = f" with accept_failed={failed}" if failed else ""
+    moves = ["Go on: pass this saga_id to the next call.", f"saga_commit{accept} keeps all."]
+    return moves if saga.pivot_passed else [*moves, "saga_abort undoes all."]
+
+
+def waits_for(kind: ItemKind) -> str:
+    """What a person is asked at an attention item."""
+    return _WAITS[kind]
+
+
+_WAITS = {
+    ItemKind.IN_DOUBT: "find out whether it happened",
+    ItemKind.UNDO_IN_DOUBT: "find out whether the undo happened",
+    ItemKind.DEAD_LETTER: "the undo failed for good: undo it by hand or try again",
+    ItemKind.TARGET_CHANGED: "the tool lives elsewhere now: decide where to undo",
+    ItemKind.MANUAL_UNDO: "only a person can undo this",
+    ItemKind.CANNOT_BUILD: "the undo cannot be built: undo it by hand",
+    ItemKind.GUARD_CONFLICT: "it was changed since: overwrite or keep",
+    ItemKind.RETRIABLE_EXHAUSTED: "it has to succeed and does not",
+    ItemKind.LATE_EFFECT: "it took effect after its undo: undo it by hand",
+    ItemKind.INVARIANT: "a rule does not hold any more",
+    ItemKind.APPROVAL: "approve or reject the call",
+    ItemKind.IDLE: "commit or abort the forgotten saga",
+    ItemKind.QUARANTINE: "the log of this saga cannot be read",
+}
