@@ -19,6 +19,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
 
 from saga_mcp.domain.errors import LogError, Refused, SagaQuarantined
+from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.edge import wording
 from saga_mcp.edge.caller import caller_of

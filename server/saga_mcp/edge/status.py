@@ -8,12 +8,11 @@ never shown (S11.4); the error that a tool gave is, because an agent that only s
 import json
 from collections.abc import Iterator, Sequence
 
-from saga_mcp.domain.attention import Item, items, reported_state, summary
+from saga_mcp.domain.attention import Item, is_residue, items, reported_state, summary
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.rollback import Readiness, in_scope, readiness
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import (
-    SETTLED_STEPS,
     ItemKind,
     JsonObject,
     JsonValue,
@@ -97,7 +96,9 @@ def _step(saga: Saga, step: Step, names: Names) -> JsonObject:
 
 def _undo_state(saga: Saga, step: Step) -> str:
     """How far the undo of a step is, in a few words."""
-    if step.kind is not Kind.COMPENSABLE or step.state in SETTLED_STEPS or saga.phase is Phase.COMMITTED:
+    if step.state is StepState.COMPENSATED:
+        return "left as configured" if is_residue(step) else "done"
+    if step.kind is not Kind.COMPENSABLE or step.settled or saga.phase is Phase.COMMITTED:
         return ""
     if step.parts is None:
         return "cannot be built"
