@@ -13,9 +13,11 @@ import anyio
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
+from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.errors import LogUnavailable, SagaNotFound
 from saga_mcp.domain.events import Event, SagaOpened, StepPlan
 from saga_mcp.domain.ids import ENTROPY_BYTES, normal_saga_id, saga_id
+from saga_mcp.domain.person_decisions import resolve_landed
 from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, Phase
@@ -281,6 +283,24 @@ class Engine:
         decided = await self._decide(saga_id, decision)
         await self._driver.wake(decided.saga.id)
         return decided.saga
+
+    async def resolve_landed(
+        self, saga_id: str, number: int, *, result: JsonValue, known: bool, by: str, note: str
+    ) -> Saga:
+        """A person found that a step took effect; with its result where they know it, so that its undo can be built.
+
+        Raises:
+            Refused: nothing waits there that this settles; nothing was changed.
+        """
+
+        def decision(saga: Saga, driving: Driving) -> tuple[Event, ...]:
+            step = saga.find_step(number)
+            undo: BoundUndo = ((), "")
+            if step is not None:
+                undo = self._shop.landing(saga, number, result=result).undo if known else driving.bind(step)
+            return resolve_landed(saga, number, result=result, undo=undo, by=by, note=note, driving=driving)
+
+        return await self.decide_item(saga_id, decision)
 
     async def rest(self, saga_id: str) -> Saga:
         """The state once nothing of the saga runs or is due any more."""
