@@ -85,7 +85,9 @@ class World:
     @property
     def doubled(self) -> list[str]:
         """Forward effects that took place more than once under one key."""
-        count = Counter((line.tool, line.key) for line in self.did() if line.tool not in UNDOES and line.tool not in READS)
+        count = Counter(
+            (line.tool, line.key) for line in self.did() if line.tool not in UNDOES and line.tool not in READS
+        )
         return [tool for (tool, _), times in count.items() if times > 1]
 
     @property

@@ -5,9 +5,11 @@ Each step runs in a task of the engine. The request that asked for it holds a `T
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import anyio
+import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import duties
@@ -32,6 +34,8 @@ from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, Tool, ToolAnswer
 
+_log = structlog.get_logger(__name__)
+
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Ticket:
@@ -43,7 +47,7 @@ class Ticket:
     saga: Saga | None = None
     answer: ToolAnswer | None = None
     error: Exception | None = None
-    """The intent could not be stored: nothing was sent."""
+    """The intent could not be stored, so nothing was sent; or the saga can no longer be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +82,17 @@ class Forward:
             return
         ticket.saga = decided.saga
         ticket.number = len(decided.saga.steps)
-        await self._attempts(order.tool, order.tool.pair, ticket)
+        await self._guarded(ticket, lambda: self._attempts(order.tool, order.tool.pair, ticket))
+
+    async def _guarded(self, ticket: Ticket, work: Callable[[], Awaitable[None]]) -> None:
+        """Nothing that goes wrong with one step may end the others."""
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - the waiting request raises it
+            _log.exception("step_failed_inside", saga_id=ticket.saga_id, step=ticket.number)
+            ticket.error = error
+        finally:
+            ticket.known.set()
 
     async def resend(self, saga: Saga, number: int) -> None:
         """Send a retriable step again with the same key; a person is asked when its attempts are used up (S7.2)."""
@@ -99,8 +113,7 @@ class Forward:
             step = ticket.saga.step(ticket.number) if ticket.saga is not None else None
             between = step is not None and step.state is StepState.INTENDED and not step.running and not step.exhausted
             if not between or not await self._next_attempt(ticket, pair):
-                break
-        ticket.known.set()
+                return
 
     async def _next_attempt(self, ticket: Ticket, pair: Pair) -> bool:
         made = ticket.saga.step(ticket.number).attempts if ticket.saga is not None else 1
@@ -122,7 +135,7 @@ class Forward:
             register_undo=self._registrar(ticket),
         )
         limits = Limits(timeout_s=pair.timeout_s, hard_deadline_s=pair.hard_deadline_s, stoppable=tool.stoppable)
-        call = Supervised(lambda: tool.call(step.plan.args, context), limits, self._shop.clock)
+        call = Supervised(lambda: _called(tool, step.plan.args, context), limits, self._shop.clock)
         outcome = await call.run(
             on_timeout=lambda: self._timed_out(ticket),
             on_overdue=lambda: self._observe(ticket, lambda saga, driving: overdue(saga, ticket.number, driving)),
@@ -166,14 +179,14 @@ class Forward:
         await self._observe(ticket, lambda saga, driving: timed_out(saga, ticket.number, driving))
         ticket.known.set()
         # The policy's abort comes later, unless an answer does (S4.2); waiting for it must not hold up that answer.
-        self._tasks.start_soon(self._abort_later, ticket)
+        self._tasks.start_soon(self._guarded, ticket, lambda: self._abort_later(ticket))
 
     async def _abort_later(self, ticket: Ticket) -> None:
         await self._shop.clock.sleep(self._shop.settings.probe_for_s)
         await self._observe(ticket, lambda saga, driving: abort_after_wait(saga, ticket.number, driving))
 
     async def _observe(self, ticket: Ticket, decider: Decider) -> None:
-        decided = await self._shop.decide(ticket.saga_id, decider)
+        decided = await self._shop.record(ticket.saga_id, decider)
         ticket.saga = decided.saga
         if decided.saga.phase is Phase.COMPENSATING or duties(decided.saga):
             await self._driver.wake(ticket.saga_id)
@@ -190,3 +203,12 @@ class Forward:
             )
 
         return register
+
+
+async def _called(tool: Tool, args: JsonObject, context: CallContext) -> Outcome:
+    """The call's outcome, also where the adapter itself is at fault: then nothing is known."""
+    try:
+        return await tool.call(args, context)
+    except Exception:  # noqa: BLE001 - see above
+        _log.exception("tool_adapter_failed", tool=tool.pair.tool)
+        return Lost(reason="internal error", end_known=False)

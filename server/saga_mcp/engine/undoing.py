@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import structlog
+
 from saga_mcp.domain.duties import ProbeUndo, RunUndo
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.ids import undo_key
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.rollback import next_undo
-from saga_mcp.domain.saga_decisions import describe_cause
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.undo_decisions import (
     Parking,
@@ -22,12 +23,14 @@ from saga_mcp.domain.undo_decisions import (
     undo_probed,
     undo_timed_out,
 )
-from saga_mcp.domain.values import Effect, ItemKind, PartAction, PartState
+from saga_mcp.domain.values import Effect, ItemKind, JsonObject, PartAction, PartState
 from saga_mcp.engine.supervise import Limits, Supervised
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
 from saga_mcp.tools.pair import UNDO_RETRY, Pair, Retry
-from saga_mcp.tools.port import AsksPerson, GivesUp, UndoContext, UndoMissed, Undone, UndoOutcome
+from saga_mcp.tools.port import AsksPerson, GivesUp, UndoContext, Undoer, UndoMissed, Undone, UndoOutcome
+
+_log = structlog.get_logger(__name__)
 
 _DEADLINE_FACTOR = 10
 """An undo's hard deadline, in time limits (DESIGN.md 5.1)."""
@@ -131,7 +134,7 @@ class Undoing:
         context = UndoContext(
             step=self._shop.known_facts(saga, step),
             undo_key=undo_key(self._shop.key(saga, number), part.id, part.generation),
-            cause=describe_cause(saga),
+            cause=saga.cause,
         )
         limits = Limits(
             timeout_s=policy.timeout_s,
@@ -140,14 +143,14 @@ class Undoing:
         )
 
         async def timed_out() -> None:
-            await self._shop.decide(saga.id, lambda now, _: undo_timed_out(now, number, part.id))
+            await self._shop.record(saga.id, lambda now, _: undo_timed_out(now, number, part.id))
 
         async def overdue() -> None:
             """A thread cannot be stopped: the part stays running, and nothing else is undone before it ends."""
 
-        call = Supervised(lambda: undoer.undo(part.spec.args, context), limits, self._shop.clock)
+        call = Supervised(lambda: _called(undoer, part.spec.args, context), limits, self._shop.clock)
         outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
-        return self._sent(await self._shop.decide(saga.id, self._outcome(number, part, outcome, policy)))
+        return self._sent(await self._shop.record(saga.id, self._outcome(number, part, outcome, policy)))
 
     def _outcome(self, number: int, part: Part, outcome: UndoOutcome | None, policy: UndoPolicy) -> Decider:
         match outcome:
@@ -182,3 +185,12 @@ class Undoing:
         await self._shop.decide(
             saga.id, lambda now, d: undo_probed(now, duty.step.number, duty.part.id, done=None, driving=d)
         )
+
+
+async def _called(undoer: Undoer, args: JsonObject, context: UndoContext) -> UndoOutcome:
+    """The undo's outcome, also where the adapter itself is at fault: then nothing is known."""
+    try:
+        return await undoer.undo(args, context)
+    except Exception:  # noqa: BLE001 - see above
+        _log.exception("undo_adapter_failed")
+        return UndoMissed(error="internal error", effect=Effect.UNKNOWN)

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+import structlog
+
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.state import Saga, Step
@@ -16,8 +19,13 @@ from saga_mcp.domain.values import JsonValue, StepState
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.port import Decided, Decision, Owners, PairRow, SagaLog
-from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.pair import Pair, Retry
 from saga_mcp.tools.port import Catalogue, StepFacts, Tool
+
+_log = structlog.get_logger(__name__)
+
+_STORE_AGAIN = Retry(first_delay_s=0.1, max_delay_s=5.0)
+"""How far apart the log is asked again to take what has happened."""
 
 Decider: TypeAlias = Callable[[Saga, Driving], tuple[Event, ...]]
 """A pure decision of the domain, with what it observed already filled in."""
@@ -120,6 +128,21 @@ class Workshop:
                 return await self.log.decide(saga_id, decide_on)
             except _PairMissing as missing:
                 await self._read_pair(missing.pair_hash)
+
+    async def record(self, saga_id: str, decider: Decider) -> Decided:
+        """Append what has happened in the world: the log is asked until it takes it, for nobody else will ever know.
+
+        Raises:
+            SagaQuarantined: the saga takes no events any more.
+        """
+        times = 0
+        while True:
+            try:
+                return await self.decide(saga_id, decider)
+            except (LogUnavailable, LogConflict) as error:
+                times += 1
+                _log.warning("outcome_waits_for_the_log", saga_id=saga_id, times=times, reason=str(error))
+            await self.clock.sleep(_STORE_AGAIN.delay_s(times))
 
     def facts(
         self, saga: Saga, step: Step, *, result: JsonValue = None, known: bool = False, text: str = ""

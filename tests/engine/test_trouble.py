@@ -1,0 +1,70 @@
+"""The engine when the log or an adapter is in trouble (DESIGN.md rules 1, 2 and 6)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.domain.events import StepFellInDoubt, StepIntended, StepSucceeded, UndoFellInDoubt, UndoSucceeded
+from saga_mcp.tools.python import PythonTool, PythonUndo
+from tests.world.failing import BlockedLog
+from tests.world.reading import World
+from tests.world.server import served
+
+
+async def test_nothing_is_sent_where_the_intent_cannot_be_stored(world: World, database: Path) -> None:
+    """DESIGN.md rule 1; CASES C45."""
+    async with served(database, wrap=lambda log: BlockedLog(log, StepIntended, times=1)) as server:
+        with pytest.raises(LogUnavailable):
+            await server.call("reserve", item="a")
+        assert world.sent() == []
+        assert (await server.call("reserve", item="b")).code == ""
+
+
+async def test_an_outcome_that_the_log_does_not_take_at_once_is_stored_later(world: World, database: Path) -> None:
+    """The effect has happened: a full disk must neither lose the answer nor end the server."""
+    async with served(database, wrap=lambda log: BlockedLog(log, StepSucceeded, times=2)) as server:
+        reply = await server.call("reserve", item="a")
+        assert reply.code == ""
+        assert (await server.commit(reply.saga_id)).phase == "committed"
+    assert world.order == ["reserve(a)"]
+
+
+async def test_an_answer_that_comes_late_while_the_log_is_full_is_stored_later(world: World, database: Path) -> None:
+    wrap = lambda log: BlockedLog(log, StepFellInDoubt, times=2)  # noqa: E731 - a test's one-liner
+    async with served(database, wrap=wrap) as server:
+        reply = await server.call("reserve", item="a", mode="err_after")
+        assert reply.code == "step_failed"
+        assert (await server.rest(reply.saga_id)).phase == "compensated"
+    assert world.standing == []
+
+
+async def test_an_undo_that_the_log_does_not_take_at_once_is_stored_later(world: World, database: Path) -> None:
+    """The part must not stay under way for ever in a process that lives."""
+    async with served(database, wrap=lambda log: BlockedLog(log, UndoSucceeded, UndoFellInDoubt, times=2)) as server:
+        reply = await server.call("reserve", item="a")
+        assert (await server.abort(reply.saga_id)).phase == "compensated"
+    assert world.order == ["reserve(a)", "release(a)"]
+
+
+async def test_a_fault_in_an_adapter_ends_neither_the_server_nor_the_truth(world: World, database: Path) -> None:
+    """DESIGN.md rule 2: nothing is known of such a call."""
+    async with served(database, on_error="hold") as server:
+        with patch.object(PythonTool, "call", side_effect=ZeroDivisionError):
+            reply = await server.call("reserve", item="a")
+        assert reply.code == "outcome_unknown"
+        assert (await server.call("reserve", item="b")).code == ""
+    assert world.standing == ["reserve(b)"]
+
+
+async def test_a_fault_in_an_undo_adapter_counts_as_an_attempt(world: World, database: Path) -> None:
+    async with served(database) as server:
+        reply = await server.call("reserve", item="a")
+        with patch.object(PythonUndo, "undo", side_effect=ZeroDivisionError):
+            await server.abort(reply.saga_id)
+        (item,) = await server.items(reply.saga_id)
+        assert (item.kind, item.step) == ("dead_letter", 1)
+    assert world.standing == ["reserve(a)"]

@@ -1,0 +1,105 @@
+"""Logs that fail or die at a chosen moment, around the real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import anyio
+
+from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.domain.events import Event
+from saga_mcp.domain.state import Saga
+from saga_mcp.log.port import Decide, Decided, Decision, PairRow, Record, SagaLog, SagaRow
+
+
+class LogAround:
+    """Hands everything on; what it wraps does the work."""
+
+    def __init__(self, inner: SagaLog) -> None:
+        self.inner = inner
+
+    async def decide(self, saga_id: str, decide: Decide) -> Decided:
+        return await self.inner.decide(saga_id, decide)
+
+    async def load(self, saga_id: str) -> Saga:
+        return await self.inner.load(saga_id)
+
+    async def history(self, saga_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Record]:
+        return await self.inner.history(saga_id, after_seq=after_seq, limit=limit)
+
+    async def sagas(
+        self, realm: str, *, open_only: bool = False, attention_only: bool = False, limit: int = 100, offset: int = 0
+    ) -> Sequence[SagaRow]:
+        return await self.inner.sagas(
+            realm, open_only=open_only, attention_only=attention_only, limit=limit, offset=offset
+        )
+
+    async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
+        return await self.inner.busy_sagas(realm)
+
+    async def saga_of_key(self, realm: str, caller: str, key: str) -> str | None:
+        return await self.inner.saga_of_key(realm, caller, key)
+
+    async def pair(self, pair_hash: str) -> PairRow | None:
+        return await self.inner.pair(pair_hash)
+
+    async def wait_for_change(self, seen: int = 0) -> int:
+        return await self.inner.wait_for_change(seen)
+
+
+class BlockedLog(LogAround):
+    """Refuses the appends that hold one of these events, a number of times."""
+
+    def __init__(self, inner: SagaLog, *events: type[Event], times: int) -> None:
+        super().__init__(inner)
+        self._events = events
+        self.left = times
+
+    async def decide(self, saga_id: str, decide: Decide) -> Decided:
+        def blocked(saga: Saga) -> Decision:
+            decision = decide(saga)
+            if self.left and any(isinstance(event, self._events) for event in decision.events):
+                self.left -= 1
+                raise LogUnavailable("planted: the disk is full")
+            return decision
+
+        return await self.inner.decide(saga_id, blocked)
+
+
+class DyingLog(LogAround):
+    """The process dies at its n-th append: before it is stored, or after that and before anybody learns of it."""
+
+    def __init__(self, inner: SagaLog, *, at: int, stored: bool) -> None:
+        super().__init__(inner)
+        self._at = at
+        self._stored = stored
+        self.appends = 0
+        self.died = anyio.Event()
+
+    async def decide(self, saga_id: str, decide: Decide) -> Decided:
+        if self.died.is_set():
+            await anyio.sleep_forever()
+        try:
+            decided = await self.inner.decide(saga_id, self._counted(decide))
+        except _Dead:
+            decided = None
+        if decided is None or (self._stored and self.appends >= self._at and decided.saga.seq != decided.before.seq):
+            self.died.set()
+            await anyio.sleep_forever()
+        assert decided is not None
+        return decided
+
+    def _counted(self, decide: Decide) -> Callable[[Saga], Decision]:
+        def counted(saga: Saga) -> Decision:
+            decision = decide(saga)
+            if decision.events:
+                self.appends += 1
+                if self.appends > self._at or (self.appends == self._at and not self._stored):
+                    raise _Dead
+            return decision
+
+        return counted
+
+
+class _Dead(Exception):
+    pass
