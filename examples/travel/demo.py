@@ -105,7 +105,7 @@ class Demo:
 
     @asynccontextmanager
     async def connected(self, server: StdioServerParameters, *, like_desktop: bool = False) -> AsyncGenerator["Agent"]:
-        """Run a server and connect an agent to it; the server's log goes to a file, so that the story stays readable."""
+        """Run a server, its log in a file so that the story stays readable, and connect an agent to it."""
         mode = "legacy" if like_desktop else "auto"  # Claude Desktop still shakes hands
         with (self.folder / "server.log").open("a") as log:
             async with Client(stdio_client(server, log), mode=mode, read_timeout_seconds=LONGEST_WAIT_S) as client:
