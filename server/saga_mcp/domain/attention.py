@@ -1,6 +1,7 @@
 """What waits for a person, the reported state, and the line that sums a saga up (SEMANTICS.md S2.2, S2.3, S14.3).
 
-All of it is computed from the fold, never stored as a state of its own, so that nothing can be reported as clean that is not.
+All of it is computed from the fold, never stored as a state of its own, so that nothing can be reported as clean that
+is not.
 """
 
 from __future__ import annotations
@@ -90,17 +91,17 @@ def _item(saga: Saga, step: Step, kind: ItemKind) -> Item:
 
 
 def reported_state(saga: Saga) -> str:
-    """The phase, or `needs_attention` where an effect may be unsettled and nothing runs or is due that could settle it."""
+    """The phase, or `needs_attention` where nothing runs or is due that could settle an effect (S2.2)."""
     return NEEDS_ATTENTION if any(_alarms(saga, item) for item in items(saga)) else saga.phase.value
 
 
 def _alarms(saga: Saga, item: Item) -> bool:
     if item.kind in _SILENT or item.step == 0:
         return False
-    if saga.phase is not Phase.ACTIVE:
+    if item.kind in {ItemKind.IN_DOUBT, ItemKind.RETRIABLE_EXHAUSTED, ItemKind.LATE_EFFECT}:
         return True
-    # While a saga is active an undo that cannot be built yet harms nobody; a doubt that nothing can settle does (S2.2).
-    return item.kind in {ItemKind.IN_DOUBT, ItemKind.RETRIABLE_EXHAUSTED, ItemKind.LATE_EFFECT}
+    # An undo that cannot be built harms nobody until the step is to be undone.
+    return saga.phase is Phase.COMPENSATING and in_scope(saga, saga.step(item.step))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

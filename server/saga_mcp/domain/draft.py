@@ -18,6 +18,7 @@ from saga_mcp.domain.events import (
     StepFellInDoubt,
 )
 from saga_mcp.domain.machine import apply
+from saga_mcp.domain.on_saga import reopens
 from saga_mcp.domain.rollback import in_scope, rollback_done
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import WHOLE_SAGA, Kind, OnError, Phase, StepState
@@ -59,6 +60,8 @@ class Draft:
         """Close the saga to new work, or note the wish where a pivot is unsettled; nothing past the pivot."""
         if self.saga.pivot_passed:
             return
+        if self.saga.pivot and not self.saga.step(self.saga.pivot).running:
+            self.end_between_attempts(self.saga.step(self.saga.pivot), bind)
         if self.saga.pivot:
             if self.saga.abort_wanted is None or request.target < self.saga.abort_wanted.target:
                 self.add(
@@ -69,13 +72,15 @@ class Draft:
         for step in self.saga.steps:
             if step.state is StepState.AWAITING_APPROVAL and in_scope(self.saga, step):
                 self.add(StepCancelled(step=step.number, why="aborted", by=request.by))
-            elif step.state is StepState.INTENDED and not step.running:
-                self._end_between_attempts(step, bind)
-            elif step.late and in_scope(self.saga, step):
+            elif reopens(self.saga, step):
                 self.add(RollbackReopened(step=step.number))
+            else:
+                self.end_between_attempts(step, bind)
 
-    def _end_between_attempts(self, step: Step, bind: Bind) -> None:
-        """A step between two attempts is not sent again (S4.3)."""
+    def end_between_attempts(self, step: Step, bind: Bind) -> None:
+        """A step between two attempts is not sent again (S4.3); a retriable one is, whatever happens."""
+        if step.state is not StepState.INTENDED or step.running:
+            return
         if step.unknown_attempts:
             parts, build_error = bind(step)
             self.add(
@@ -92,7 +97,10 @@ class Draft:
             self.add(StepFailed(step=step.number, error=step.error))
 
     def close(self, driving: Driving) -> tuple[Event, ...]:
-        """Add what follows by itself, and return all events: a deferred abort whose pivot failed, the end of a rollback."""
+        """Add what follows by itself, and return all events.
+
+        That is: a deferred abort whose pivot failed, and the end of a rollback.
+        """
         wanted = self.saga.abort_wanted
         if wanted is not None and not self.saga.pivot and self.saga.phase is Phase.ACTIVE:
             request = AbortRequested(

@@ -1,8 +1,8 @@
 """What is due now to bring a saga to rest: the driver's next moves, as a pure function of the state.
 
-Live driving, a retry after a crash and the takeover of a dead process's work are the same loop over these duties (DESIGN.md
-section 7): read the state, do what is due, append the outcome. Times are not decided here; the engine knows how long a back-off
-or a probe schedule is.
+Live driving, a retry after a crash and the takeover of a dead process's work are the same loop over these duties
+(DESIGN.md section 7): read the state, do what is due, append the outcome. Times are not decided here; the engine
+knows how long a back-off or a probe schedule is.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def owners(saga: Saga) -> frozenset[str]:
     """Owner ids of everything that runs or is between two attempts, and of the driver."""
     found = {saga.driver}
     if not saga.final:
-        found.update(step.owner for step in saga.steps if step.running or step.state is StepState.INTENDED)
+        found.update(step.owner for step in saga.steps if step.running or _between_attempts(step))
     if saga.undoing:
         found.update(part.owner for part in saga.step(saga.undoing).parts or () if part.running)
     return frozenset(found - {""})

@@ -1,8 +1,8 @@
 """The facts a saga log stores: one frozen dataclass per event, named in the past tense (S14.1).
 
-A saga is the fold of these. Each event states one fact that was durable before anything was done about it. Fields marked with
-`PAYLOAD` hold values of the outside world (arguments, results, texts); the log keeps them in columns of their own (S11.4), and
-the machine never decides anything on them, which is why they take no part in comparison.
+A saga is the fold of these. Each event states one fact that was durable before anything was done about it. Fields
+marked with `PAYLOAD` hold values of the outside world (arguments, results, texts); the log keeps them in columns of
+their own (S11.4), and the machine never decides anything on them, which is why they take no part in comparison.
 """
 
 from __future__ import annotations

@@ -1,24 +1,20 @@
 """The saga state machine: `apply(saga, event) -> Saga`.
 
-Total and immutable: every (saga, event) pair yields the next `Saga` or raises `IllegalTransition`. The saga log stores the
-events; folding them through `apply` rebuilds the state. No I/O, no clock, no randomness. The table of states and events is
-generated from this code into docs/states.md and walked exhaustively by the tests.
+Total and immutable: every (saga, event) pair yields the next `Saga` or raises `IllegalTransition`. The saga log
+stores the events; folding them through `apply` rebuilds the state. No I/O, no clock, no randomness. The table of
+states and events is generated from this code into docs/states.md and walked exhaustively by the tests.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import get_args
 
 from saga_mcp.domain.events import Event, StepEvent, UndoEvent
 from saga_mcp.domain.on_saga import apply_saga_event
 from saga_mcp.domain.on_step import apply_step_event
 from saga_mcp.domain.on_undo import apply_undo_event
 from saga_mcp.domain.state import Saga
-
-_STEP_EVENTS: tuple[type, ...] = get_args(StepEvent)
-_UNDO_EVENTS: tuple[type, ...] = get_args(UndoEvent)
 
 
 def apply(saga: Saga, event: Event) -> Saga:

@@ -26,6 +26,7 @@ from saga_mcp.domain.transition import put_step, require, step_of
 from saga_mcp.domain.undo_parts import next_generation
 from saga_mcp.domain.values import (
     WHOLE_SAGA,
+    Kind,
     Phase,
     StepState,
 )
@@ -65,7 +66,8 @@ def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
             return _reopen(saga, step_of(saga, number))
         case InvariantViolated(name=name):
             require(saga.phase is Phase.ACTIVE, "the saga is not active")
-            return replace(saga, violations=(*saga.violations, name)) if saga.pivot_passed else saga
+            known = not saga.pivot_passed or name in saga.violations
+            return saga if known else replace(saga, violations=(*saga.violations, name))
         case InvariantExempted(name=name):
             require(name in saga.violations, f"invariant {name} is not violated")
             return replace(saga, violations=tuple(v for v in saga.violations if v != name))
@@ -170,7 +172,16 @@ def _finish_rollback(saga: Saga) -> Saga:
 
 
 def _reopen(saga: Saga, step: Step) -> Saga:
-    require(step.late, f"step {step.number} has no late effect")
-    require(saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}, f"the saga is {saga.phase}")
-    again = replace(step, late=False, state=StepState.SUCCEEDED, parts=next_generation(step))
+    require(reopens(saga, step), f"step {step.number} has no late effect that could be undone now")
+    again = next_generation(replace(step, late=False, state=StepState.SUCCEEDED, person=""))
     return put_step(replace(saga, phase=Phase.COMPENSATING), again)
+
+
+def reopens(saga: Saga, step: Step) -> bool:
+    """Whether a late effect can be undone by the rollback that runs or has run; otherwise a person is asked (S5.5)."""
+    return (
+        step.late
+        and step.kind is Kind.COMPENSABLE
+        and saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}
+        and in_scope(saga, step)
+    )

@@ -1,4 +1,4 @@
-"""Transitions of a step's forward action: approval, intent, attempts, outcome, doubt and what settles it (SEMANTICS.md S3, S4, S7)."""
+"""Transitions of a step's forward action: approval, intent, attempts, outcome, doubt (SEMANTICS.md S3, S4, S7)."""
 
 from __future__ import annotations
 
@@ -65,10 +65,9 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
         case StepAttempted():
             return _attempt(saga, step, event.owner)
         case StepAttemptEnded():
-            require(step.running, "no attempt is running")
-            require(step.state in {StepState.INTENDED, StepState.IN_DOUBT}, f"the step is {step.state}")
-            # In doubt, the running attempt already counts as unknown.
-            unknown = step.unknown_attempts + (event.effect is Effect.UNKNOWN and step.state is StepState.INTENDED)
+            require(step.state is StepState.INTENDED and step.running, "no attempt is running")
+            unknown = step.unknown_attempts + (event.effect is Effect.UNKNOWN)
+            require(step.plan.idempotent or not unknown, "no further attempt could follow one of unknown outcome")
             return put_step(
                 saga, replace(step, running=False, unknown_attempts=unknown, end_known=True, error=event.error)
             )
@@ -100,10 +99,11 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
                 replace(step, running=False, overdue=False, end_known=event.end_known, error=event.error or step.error),
             )
         case StepOverdue():
-            require(step.running and step.state is StepState.IN_DOUBT and not step.overdue, "the step is not running")
+            require(step.state is not StepState.INTENDED, "its time limit comes first")
+            require(step.running and not step.overdue, "the step is not running")
             return put_step(saga, replace(step, overdue=True))
         case StepProbesEnded():
-            require(step.probe_due, "no probe is due")
+            require(step.probe_due and not step.running, "no probe is due")
             return put_step(saga, replace(step, probes_ended=True))
         case StepSettled():
             return settle(saga, step, event)

@@ -23,14 +23,27 @@ from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.transition import put_step, require, step_of
 from saga_mcp.domain.undo_parts import next_generation, part_of, with_part
 from saga_mcp.domain.values import (
+    SETTLED_STEPS,
     Effect,
     ItemKind,
     PartAction,
     PartState,
     Phase,
+    SettledBy,
     StepState,
 )
 
+PARKABLE = frozenset(
+    {
+        ItemKind.DEAD_LETTER,
+        ItemKind.TARGET_CHANGED,
+        ItemKind.MANUAL_UNDO,
+        ItemKind.CANNOT_BUILD,
+        ItemKind.GUARD_CONFLICT,
+        ItemKind.UNDO_IN_DOUBT,
+    }
+)
+"""Items that hold an undo part."""
 RESUMABLE = frozenset({ItemKind.DEAD_LETTER, ItemKind.TARGET_CHANGED, ItemKind.UNDO_IN_DOUBT, ItemKind.GUARD_CONFLICT})
 """Items that `retry` (or `resolve --overwrite`) settles (S14.3)."""
 RESOLVABLE = frozenset(
@@ -46,7 +59,7 @@ RESOLVABLE = frozenset(
 """Items that `resolve --undone` settles (S14.3)."""
 
 
-def apply_undo_event(saga: Saga, event: UndoEvent) -> Saga:  # noqa: C901 - one flat case per event reads best
+def apply_undo_event(saga: Saga, event: UndoEvent) -> Saga:
     """Return the saga after an event of a step's undo. `saga.seq` already counts the event.
 
     Raises:
@@ -94,14 +107,14 @@ def apply_undo_event(saga: Saga, event: UndoEvent) -> Saga:  # noqa: C901 - one 
             require(part.state is PartState.UNDO_IN_DOUBT and part.running, "the undo is not running")
             moved = replace(part, running=False, error=event.error or part.error)
         case UndoProbesEnded():
-            require(undo_probe_due(part), "no probe is due")
+            require(undo_probe_due(part) and not part.running, "no probe is due")
             moved = replace(part, probes_ended=True)
         case UndoSettled():
-            require(_open_to_settling(part, done=event.done), f"the part is {part.state}")
+            require(open_to_settling(part, event.by, done=event.done), f"the part is {part.state}")
             moved = _done(part) if event.done else replace(part, state=PartState.PENDING, running=False, item=None)
         case UndoParked():
-            require(part.state in {PartState.PENDING, PartState.UNDO_IN_DOUBT} and not part.running, "it is under way")
-            require(saga.phase is Phase.COMPENSATING, "the saga is not compensating")
+            require(event.item in PARKABLE, f"an undo does not wait as {event.item}")
+            require(parkable(saga, step, part), "it is not its turn, or it is under way")
             moved = replace(part, state=PartState.WAITING, item=event.item, urgency=event.urgency, error=event.message)
         case _:  # pragma: no cover
             assert_never(event)
@@ -114,11 +127,26 @@ def _require_turn(saga: Saga, step: Step, part: Part) -> None:
     require(turn is not None and turn.part.id == part.id, f"it is not the turn of part {part.id}")
 
 
-def _open_to_settling(part: Part, *, done: bool) -> bool:
-    if part.state is PartState.UNDO_IN_DOUBT:
+def parkable(saga: Saga, step: Step, part: Part) -> bool:
+    """Whether an undo part may be handed to a person now: it was sent and has ended, or it is its turn."""
+    if saga.phase is not Phase.COMPENSATING or step.settled or part.running:
+        return False
+    if part.state is PartState.UNDO_IN_DOUBT or (part.state is PartState.PENDING and part.tries):
         return True
-    # A late answer of an attempt whose part was already given up.
-    return done and part.state is PartState.WAITING and part.item in {ItemKind.UNDO_IN_DOUBT, ItemKind.DEAD_LETTER}
+    turn = next_undo(saga)
+    return turn is not None and (turn.step.number, turn.part.id) == (step.number, part.id)
+
+
+def open_to_settling(part: Part, by: SettledBy, *, done: bool) -> bool:
+    """Whether a late answer or a probe can say what an undo attempt did (S3.6).
+
+    A late success counts whatever became of its part meanwhile. A probe says nothing about a call that still runs.
+    """
+    doubtful = part.state is PartState.UNDO_IN_DOUBT or part.item is ItemKind.UNDO_IN_DOUBT
+    if by is SettledBy.PROBE:
+        return doubtful and not part.running
+    given_up = part.state in {PartState.PENDING, PartState.WAITING} and part.tries > 0
+    return doubtful or (done and given_up)
 
 
 def _done(part: Part) -> Part:
@@ -126,13 +154,17 @@ def _done(part: Part) -> Part:
 
 
 def _advance(step: Step, moved: Part) -> Step:
-    """Put the part back; with the last part done the step is undone, or begins again where its effect came late."""
-    step = replace(with_part(step, moved), state=StepState.COMPENSATING)
-    if step.next_part is not None:
-        return step
-    if step.redo:
-        return replace(step, redo=False, parts=next_generation(step))
-    return replace(step, state=StepState.COMPENSATED)
+    """Put the part back; with the last part done the step is undone.
+
+    An undo during which the effect landed begins again as soon as it has ended.
+    """
+    step = with_part(step, moved)
+    if step.state in SETTLED_STEPS:
+        return step  # exempted meanwhile: what became of the undo is only recorded
+    step = replace(step, state=StepState.COMPENSATING)
+    if step.redo and not moved.running:
+        return next_generation(step)
+    return step if step.next_part is not None else replace(step, state=StepState.COMPENSATED)
 
 
 def _resume(saga: Saga, step: Step, event: UndoResumed) -> Saga:
@@ -151,6 +183,6 @@ def _resolve(saga: Saga, step: Step, event: UndoResolved) -> Saga:
     require(item in RESOLVABLE, "nothing here can be resolved as undone")
     step = replace(step, person=event.by, note=event.note)
     part = step.next_part
-    if item in {ItemKind.CANNOT_BUILD, ItemKind.LATE_EFFECT} or part is None:
+    if item is ItemKind.LATE_EFFECT or part is None:
         return put_step(saga, replace(step, state=StepState.COMPENSATED, late=False))
     return put_step(saga, _advance(step, _done(part)))

@@ -9,7 +9,8 @@ from saga_mcp.domain.errors import ItemRefused, SagaNotFound
 from saga_mcp.domain.events import (
     Event,
     InvariantExempted,
-    RollbackReopened,
+    StepApproved,
+    StepCancelled,
     StepExempted,
     StepResumed,
     StepSettled,
@@ -18,7 +19,7 @@ from saga_mcp.domain.events import (
 )
 from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Saga, Step
-from saga_mcp.domain.values import ItemKind, JsonValue, Phase, SettledBy, StepState
+from saga_mcp.domain.values import ItemKind, JsonValue, SettledBy
 
 
 def _item(saga: Saga, number: int, verb: str) -> tuple[Step, ItemKind]:
@@ -49,8 +50,7 @@ def exempt(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> 
         for name in saga.violations:
             draft.add(InvariantExempted(name=name, by=by, note=note))
         return draft.close(driving)
-    _, kind = _item(saga, number, "exempt" if not _at_guard(saga, number) else "resolve --keep")
-    del kind
+    _item(saga, number, "resolve --keep" if _at_guard(saga, number) else "exempt")
     draft.add(StepExempted(step=number, by=by, note=note))
     return draft.close(driving)
 
@@ -108,8 +108,6 @@ def resolve_landed(
             note=note,
         )
     )
-    if draft.step(number).late and draft.saga.phase is Phase.COMPENSATED:
-        draft.add(RollbackReopened(step=number))
     return draft.close(driving)
 
 
@@ -120,8 +118,27 @@ def _cannot_build(saga: Saga, step: Step) -> bool:
 def resolve_absent(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
     """A person found that the step had no effect."""
     step, _ = _item(saga, number, "resolve --absent")
+    if step.landed:
+        message = (
+            f"{saga.id}.{number} is known to have taken effect; only its call has not ended. Nothing was changed. "
+            "It takes: resolve --landed | exempt."
+        )
+        raise ItemRefused(message)
     draft = Draft(saga)
     draft.add(StepSettled(step=number, landed=False, by=SettledBy.PERSON, person=by, note=note))
-    if step.state is StepState.IN_DOUBT:
-        draft.abort_on_error(f"step_failed:{number}", driving)
+    draft.abort_on_error(f"step_failed:{number}", driving)
+    return draft.close(driving)
+
+
+def approve(saga: Saga, number: int, *, by: str, note: str) -> tuple[Event, ...]:
+    """A person allows exactly the stored call, once (S9.1)."""
+    _item(saga, number, "approve")
+    return (StepApproved(step=number, by=by, note=note),)
+
+
+def reject(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
+    """A person forbids the stored call: it ends before anything was sent (S9.1)."""
+    _item(saga, number, "reject")
+    draft = Draft(saga)
+    draft.add(StepCancelled(step=number, why="rejected", by=by, note=note))
     return draft.close(driving)

@@ -1,7 +1,7 @@
 """Order of the rollback, and what is in its way (SEMANTICS.md S5, S6).
 
-Pure questions over a `Saga`. The machine asks them to refuse illegal events, the driver to find its next move and the attention
-list to name what waits for a person: one answer serves all three, so they cannot disagree.
+Pure questions over a `Saga`. The machine asks them to refuse illegal events, the driver to find its next move and the
+attention list to name what waits for a person: one answer serves all three, so they cannot disagree.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def in_scope(saga: Saga, step: Step) -> bool:
 
 def readiness(step: Step) -> Readiness:
     """Whether the undo of an unsettled step could go on, were it its turn."""
-    if step.overdue:
+    if step.overdue or step.late:
         return Readiness.STUCK
     if step.running:
         return Readiness.BUSY
@@ -57,12 +57,8 @@ def readiness(step: Step) -> Readiness:
         if not step.may_undo_blind:
             return Readiness.STUCK
     part = step.next_part
-    if step.parts is None:
-        return Readiness.STUCK
-    if part is None:
-        # Nothing undoes it (a tool without undo): only a person can say what that means.
-        return Readiness.STUCK
-    return part_readiness(part)
+    # Without an undo (none holds, or it cannot be built) only a person can say what is to become of the step.
+    return Readiness.STUCK if part is None else part_readiness(part)
 
 
 def part_readiness(part: Part) -> Readiness:
@@ -95,11 +91,14 @@ def waits_for_calls(saga: Saga) -> bool:
 def frontier(saga: Saga) -> tuple[Step, Readiness] | None:
     """The step whose undo is at turn, and whether it can go on; None: nothing in scope is left, or calls still run.
 
-    Descending order key, one at a time; a stuck step halts the older ones unless the saga continues past it (S5.2, S5.4).
-    With `continue` a stuck step is reported only if no other can go on.
+    Descending order key, one at a time; a stuck step halts the older ones unless the saga continues past it (S5.2,
+    S5.4). With `continue` a stuck step is reported only if no other can go on; nothing is undone across a pivot that
+    landed late.
     """
     if saga.phase is not Phase.COMPENSATING or waits_for_calls(saga):
         return None
+    if saga.undoing:
+        return saga.step(saga.undoing), Readiness.BUSY
     stuck: Step | None = None
     for number in reversed(saga.undo_stack):
         step = saga.step(number)
@@ -111,7 +110,7 @@ def frontier(saga: Saga) -> tuple[Step, Readiness] | None:
         if ready is not Readiness.STUCK:
             return step, ready
         stuck = stuck or step
-        if saga.on_undo_failure is OnUndoFailure.HALT:
+        if saga.on_undo_failure is OnUndoFailure.HALT or step.kind is Kind.PIVOT:
             break
     return None if stuck is None else (stuck, Readiness.STUCK)
 
@@ -141,6 +140,8 @@ def step_item(saga: Saga, step: Step) -> ItemKind | None:
         return None if step.approved else ItemKind.APPROVAL
     if step.late:
         return ItemKind.LATE_EFFECT
+    if step.overdue:
+        return ItemKind.IN_DOUBT
     if step.exhausted:
         return ItemKind.RETRIABLE_EXHAUSTED
     if step.state is StepState.IN_DOUBT:
@@ -151,20 +152,18 @@ def step_item(saga: Saga, step: Step) -> ItemKind | None:
 
 
 def _doubt_is_stuck(saga: Saga, step: Step) -> bool:
-    if step.overdue:
-        return True
     if step.running or step.probe_due:
         return False
     if saga.phase is Phase.COMPENSATING:
         return not step.may_undo_blind
     if step.kind is Kind.RETRIABLE:
-        return False
+        return not step.plan.idempotent  # otherwise it is sent again
     # Before the abort that the policy schedules, nobody has to look (S4.2); a pivot in doubt blocks that abort.
     return saga.on_error is OnError.HOLD or step.kind is Kind.PIVOT or saga.pivot > 0
 
 
 def _undo_item(saga: Saga, step: Step) -> ItemKind | None:
-    if step.kind is not Kind.COMPENSABLE or saga.phase is Phase.COMMITTED:
+    if step.kind is not Kind.COMPENSABLE or saga.phase is Phase.COMMITTED or step.running:
         return None
     part = step.next_part
     if step.parts is None or (part is None and saga.phase is Phase.COMPENSATING):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from saga_mcp.domain.draft import Draft, Driving
-from saga_mcp.domain.duties import Abort, duties, lost
+from saga_mcp.domain.duties import Abort, duties
 from saga_mcp.domain.errors import (
     CommitRefused,
     IllegalTransition,
@@ -29,6 +29,7 @@ from saga_mcp.domain.events import (
 )
 from saga_mcp.domain.on_saga import blocks_commit
 from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.takeover import lost
 from saga_mcp.domain.values import (
     WHOLE_SAGA,
     JsonValue,
@@ -269,6 +270,8 @@ def take_over(saga: Saga, driving: Driving, dead: Callable[[str], bool]) -> tupl
         # A living driver may still hold a step of a process that died.
         return lost(saga, dead, driving.bind)
     draft = Draft(saga)
-    for event in (*claim(saga, driving.driver), *lost(saga, dead, driving.bind)):
+    for event in claim(saga, driving.driver):
+        draft.add(event)
+    for event in lost(draft.saga, dead, driving.bind):
         draft.add(event)
     return draft.close(driving)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from saga_mcp.domain.events import StepSettled
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.transition import put_step, require
-from saga_mcp.domain.undo_parts import bind, untouched
+from saga_mcp.domain.undo_parts import bind, next_generation, rebuild
 from saga_mcp.domain.values import Kind, Phase, SettledBy, StepState
 
 
@@ -18,28 +18,27 @@ def settle(saga: Saga, step: Step, event: StepSettled) -> Saga:
         IllegalTransition: there was no doubt about the step, or this evidence cannot settle it.
     """
     require(step.state is not StepState.INTENDED or not step.running, "the first answer is still awaited")
+    was_overdue = step.overdue
     if event.by is not SettledBy.PROBE:
         # A late answer is the call's end; a person vouches for it.
-        step = replace(step, running=False, overdue=False, end_known=True)
-    if event.by is SettledBy.PERSON:
-        step = replace(step, person=event.person, note=event.note)
-    return put_step(saga, _landed(saga, step, event) if event.landed else _absent(saga, step, event))
+        step = replace(step, running=False, overdue=False, end_known=True, note=event.note or step.note)
+    if event.landed and step.state is StepState.SUCCEEDED and was_overdue and event.by is SettledBy.PERSON:
+        return put_step(saga, step)  # a probe had found the effect; a person says that the thread has ended
+    return put_step(saga, _landed(saga, step, event) if event.landed else _absent(step, event))
 
 
 def _landed(saga: Saga, step: Step, event: StepSettled) -> Step:
     match step.state:
         case StepState.IN_DOUBT | StepState.INTENDED:
-            require(step.state is StepState.IN_DOUBT or step.exhausted, "the step is not in doubt")
-            return _succeeded(step, event)
+            return _succeeded(saga, step, event)
         case StepState.SUCCEEDED:
-            require(step.parts is None and event.by is SettledBy.PERSON, "the step is known to have succeeded")
-            return _succeeded(step, event)
+            return _rebuilt(step, event)
         case StepState.COMPENSATING:
-            require(step.landed is not True or step.parts is None, "the step is known to have succeeded")
-            if untouched(step):
-                return replace(_succeeded(step, event), state=StepState.COMPENSATING)
-            # The undo that is under way may have met nothing: it has to run once more.
-            return replace(step, landed=True, result=event.result, redo=True)
+            if step.landed is True:
+                return _rebuilt(step, event)
+            # What was undone so far may have met nothing: it has to run once more, now that there is something to undo.
+            known = _known(step, event)
+            return replace(known, redo=True) if step.undo_in_flight else next_generation(known)
         case StepState.FAILED | StepState.COMPENSATED | StepState.EXEMPT:
             require(not step.late and step.landed is not True, "the step is known to have succeeded")
             return _late(saga, step, event)
@@ -48,31 +47,53 @@ def _landed(saga: Saga, step: Step, event: StepSettled) -> Step:
             return step  # pragma: no cover - require raises
 
 
-def _succeeded(step: Step, event: StepSettled) -> Step:
+def _succeeded(saga: Saga, step: Step, event: StepSettled) -> Step:
     settled = replace(
-        step, state=StepState.SUCCEEDED, landed=True, exhausted=False, probes_ended=False, result=event.result
+        step,
+        state=StepState.SUCCEEDED,
+        landed=True,
+        exhausted=False,
+        probes_ended=False,
+        order=step.order or saga.seq,
+        result=event.result,
     )
     return bind(settled, event.parts, event.build_error)
 
 
+def _rebuilt(step: Step, event: StepSettled) -> Step:
+    """A result that came later may show how to undo what could not be undone so far (S6.1)."""
+    require(step.unbuilt, "the step is known to have succeeded")
+    if event.parts is None:
+        return replace(step, build_error=event.build_error)
+    return rebuild(replace(step, result=event.result), event.parts, event.build_error)
+
+
+def _known(step: Step, event: StepSettled) -> Step:
+    """The step with its result, and the undo that fits it for when it has to run again."""
+    return replace(step, landed=True, result=event.result, main=step.main if event.parts is None else event.parts)
+
+
 def _late(saga: Saga, step: Step, event: StepSettled) -> Step:
     """An effect nobody counted on any more (dtm: "hanging")."""
-    known = replace(step, landed=True, result=event.result)
-    if step.state is StepState.FAILED and saga.phase in {Phase.ACTIVE, Phase.COMPENSATING}:
-        return _succeeded(known, event)
-    if step.state is StepState.EXEMPT and saga.phase is not Phase.COMMITTED:
-        return known  # a person decided that the effect, if any, stays
-    if event.parts is not None and untouched(step):
-        known = bind(known, event.parts, event.build_error)
-    return replace(known, late=True)
+    if step.state is StepState.FAILED and _joins(saga, step):
+        return _succeeded(saga, step, event)
+    known = _known(step, event)
+    # Exempt: a person decided that the effect, if any, stays. A committed saga shows it all the same.
+    return replace(known, late=step.state is not StepState.EXEMPT or saga.phase is Phase.COMMITTED)
 
 
-def _absent(saga: Saga, step: Step, event: StepSettled) -> Step:
+def _joins(saga: Saga, failed: Step) -> bool:
+    """Whether a step that landed after all simply takes its place among the others."""
+    if failed.kind is Kind.PIVOT:
+        return saga.phase is Phase.ACTIVE
+    # After a roll-back to a save-point its absence was part of what the agent was told.
+    return saga.phase in {Phase.ACTIVE, Phase.COMPENSATING} and not failed.accepted
+
+
+def _absent(step: Step, event: StepSettled) -> Step:
     if step.state is StepState.COMPENSATING:
         require(step.landed is None, "what the step did is known")
-        if untouched(step):
-            return replace(step, state=StepState.FAILED, landed=False, order=step.order or saga.seq)
-        return replace(step, landed=False)
+        return replace(step, landed=False) if step.undo_in_flight else _never_landed(step)
     require(step.state is StepState.IN_DOUBT, f"the step is {step.state}")
     require(not step.running, "the call may still land")
     require(
@@ -82,4 +103,8 @@ def _absent(saga: Saga, step: Step, event: StepSettled) -> Step:
     if step.kind is Kind.RETRIABLE:
         # It cannot fail: it is sent again.
         return replace(step, state=StepState.INTENDED, landed=None, unknown_attempts=0, probes_ended=False)
-    return replace(step, state=StepState.FAILED, landed=False)
+    return _never_landed(step)
+
+
+def _never_landed(step: Step) -> Step:
+    return replace(step, state=StepState.FAILED, landed=False, redo=False)

@@ -1,7 +1,7 @@
 """The state of a saga as immutable values, and what can be read off it.
 
-`machine.apply` is the only way to change a `Saga`. This module only holds the shapes and cheap questions about them. Values of
-the outside world are carried along for the engine and take no part in comparison.
+`machine.apply` is the only way to change a `Saga`. This module only holds the shapes and cheap questions about them.
+Values of the outside world are carried along for the engine and take no part in comparison.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Step:
     """A failure the caller acknowledged, or that a save-point roll-back took back."""
     reply_lost: bool = False
     person: str = ""
-    """Who settled, undid or exempted the step by hand."""
+    """Who undid or exempted the step by hand."""
     owner: str = ""
     parts: tuple[Part, ...] | None = ()
     """The undo in the order in which it runs; None: it cannot be built."""
@@ -112,7 +112,18 @@ class Step:
     @property
     def may_undo_blind(self) -> bool:
         """Whether an in-doubt step may be undone without knowing whether it landed (S6.8)."""
-        return self.plan.safe_if_absent and self.end_known and self.parts is not None
+        return self.plan.safe_if_absent and self.end_known and bool(self.parts)
+
+    @property
+    def undo_in_flight(self) -> bool:
+        """Whether an undo attempt was sent and has not ended."""
+        return any(part.running for part in self.parts or ())
+
+    @property
+    def unbuilt(self) -> bool:
+        """Whether there is no undo to send: it could not be bound, or its next part not be filled in."""
+        part = self.next_part
+        return not self.parts or (part is not None and part.item is ItemKind.CANNOT_BUILD)
 
     @property
     def probe_due(self) -> bool:
@@ -170,7 +181,9 @@ class Saga:
     running: int = 0
     """Steps whose call has not ended, the overdue ones aside."""
     pivot: int = 0
-    """Number of the pivot that is unsettled or has succeeded; 0: none."""
+    """Number of the pivot that has succeeded, else of the one that is unsettled; 0: none."""
+    undoing: int = 0
+    """Number of the step whose undo is in flight; 0: none. There is never more than one (S5.2)."""
     savepoints: tuple[Savepoint, ...] = ()
     abort_wanted: WantedAbort | None = None
     violations: tuple[str, ...] = ()
@@ -190,7 +203,8 @@ class Saga:
     @property
     def pivot_passed(self) -> bool:
         """Whether the point of no return has succeeded."""
-        return self.pivot > 0 and self.step(self.pivot).state is StepState.SUCCEEDED
+        # A pivot that was exempted after its success (its thread never ended) is still the point of no return.
+        return self.pivot > 0 and self.step(self.pivot).state in {StepState.SUCCEEDED, StepState.EXEMPT}
 
     @property
     def pivot_unsettled(self) -> bool:

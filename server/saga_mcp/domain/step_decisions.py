@@ -1,7 +1,8 @@
-"""Decisions on what became of a forward action. Pure; legal whatever happened to the saga meanwhile (SEMANTICS.md S3, S4).
+"""Decisions on what became of a forward action (SEMANTICS.md S3, S4). Pure; legal whatever the saga went through.
 
-Each function states one observation: it landed, it did not, the wait ended, the call was lost, a probe spoke. What that means
-depends on the state the saga is in when the observation is stored, which may not be the state in which the call was sent.
+Each function states one observation: it landed, it did not, the wait ended, the call was lost, a probe spoke. What
+that means depends on the state the saga is in when the observation is stored, which may not be the state in which the
+call was sent.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from saga_mcp.domain.events import (
     StepSettled,
     StepSucceeded,
 )
+from saga_mcp.domain.on_saga import reopens
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Effect, JsonValue, Kind, Phase, SettledBy, StepState
 
@@ -54,13 +56,14 @@ def landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple
 
 def _settle_landed(draft: Draft, number: int, landing: Landing, by: SettledBy, driving: Driving) -> None:
     step = draft.step(number)
+    parts, build_error = landing.undo
     if step.landed is True:
         if step.running and by is SettledBy.LATE_ANSWER:
             draft.add(StepRunEnded(step=number, end_known=True))
-        return
-    parts, build_error = landing.undo
+        if parts is None or step.parts is not None or step.state not in {StepState.SUCCEEDED, StepState.COMPENSATING}:
+            return  # otherwise this result shows how to undo what could not be undone so far
     draft.add(StepSettled(step=number, landed=True, by=by, result=landing.result, parts=parts, build_error=build_error))
-    if draft.step(number).late and draft.saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}:
+    if reopens(draft.saga, draft.step(number)):
         draft.add(RollbackReopened(step=number))
     elif draft.step(number).state is StepState.SUCCEEDED:
         _check_invariants(draft, number, landing.violated, driving)
@@ -105,7 +108,7 @@ def _first_miss(draft: Draft, number: int, miss: Miss, driving: Driving) -> None
     step = draft.step(number)
     again = miss.more and draft.saga.phase is Phase.ACTIVE and draft.saga.abort_wanted is None
     known_absent = miss.effect is Effect.NONE and step.unknown_attempts == 0
-    if step.kind is Kind.RETRIABLE or (again and (known_absent or step.plan.idempotent)):
+    if (known_absent or step.plan.idempotent) and (again or step.kind is Kind.RETRIABLE):
         draft.add(StepAttemptEnded(step=number, effect=miss.effect, error=miss.error))
         if not again:
             draft.add(StepExhausted(step=number, error=miss.error))
@@ -159,14 +162,15 @@ def overdue(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
     """A call that cannot be stopped passed its hard deadline: it is never undone by itself (S3.3)."""
     draft = Draft(saga)
     step = saga.step(number)
-    if step.state is StepState.IN_DOUBT and step.running and not step.overdue:
+    if step.state is not StepState.INTENDED and step.running and not step.overdue:
         draft.add(StepOverdue(step=number))
-        draft.abort_on_error(f"step_failed:{number}", driving)
+        if step.state is StepState.IN_DOUBT and step.kind is not Kind.RETRIABLE:
+            draft.abort_on_error(f"step_failed:{number}", driving)
     return draft.close(driving)
 
 
 def abort_after_wait(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
-    """`probe_for_s` after the time limit there is still no answer: the policy's abort begins, and waits for it (S4.2)."""
+    """`probe_for_s` after the time limit without an answer: the policy's abort begins, and waits for it (S4.2)."""
     draft = Draft(saga)
     step = saga.step(number)
     if step.state is StepState.IN_DOUBT and step.kind is not Kind.RETRIABLE:
@@ -179,7 +183,8 @@ def attempt_again(saga: Saga, number: int, owner: str) -> tuple[Event, ...]:
     step = saga.step(number)
     if saga.phase is not Phase.ACTIVE or saga.abort_wanted is not None or step.running or step.exhausted:
         return ()
-    if step.state is StepState.INTENDED or (step.state is StepState.IN_DOUBT and step.plan.idempotent):
+    safe = step.plan.idempotent or not step.unknown_attempts
+    if safe and step.state in {StepState.INTENDED, StepState.IN_DOUBT}:
         return (StepAttempted(step=number, owner=owner),)
     return ()
 
@@ -214,7 +219,8 @@ def probed_absent(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...
 def probes_ended(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
     """No probe gave a verdict in the time it had (S4.2)."""
     draft = Draft(saga)
-    if saga.step(number).probe_due:
+    step = saga.step(number)
+    if step.probe_due and not step.running:
         draft.add(StepProbesEnded(step=number))
         _abort_unless_probed(draft, number, driving)
     return draft.close(driving)

@@ -8,10 +8,6 @@ from saga_mcp.domain.errors import IllegalTransition
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import Kind, StepState
 
-_NO_PIVOT_ANY_MORE = frozenset(
-    {StepState.FAILED, StepState.CANCELLED, StepState.EXEMPT, StepState.COMPENSATED, StepState.AWAITING_APPROVAL}
-)
-
 
 def require(condition: bool, why: str) -> None:  # noqa: FBT001 - a guard reads best with its condition first
     """Refuse the transition unless `condition` holds.
@@ -50,13 +46,18 @@ def put_step(saga: Saga, step: Step) -> Saga:
 
 
 def _recount(saga: Saga, old: Step | None, new: Step) -> Saga:
+    pivot = _pivot(saga, old, new)
+    passed = pivot == new.number and new.state is StepState.SUCCEEDED
     return replace(
         saga,
         unended=saga.unended + _is(new, StepState.INTENDED) - _is(old, StepState.INTENDED),
         in_doubt=saga.in_doubt + _is(new, StepState.IN_DOUBT) - _is(old, StepState.IN_DOUBT),
         running=saga.running + _runs(new) - _runs(old),
         undo_stack=_restack(saga, old, new),
-        pivot=_pivot(saga, new),
+        pivot=pivot,
+        undoing=_undoing(saga, new),
+        # Nothing can be taken back any more: a wish that waited for the pivot is void (S7.1).
+        abort_wanted=None if passed else saga.abort_wanted,
     )
 
 
@@ -89,9 +90,20 @@ def _push(saga: Saga, stack: tuple[int, ...], step: Step, *, first_time: bool) -
     return tuple(sorted((*stack, step.number), key=lambda number: saga.step(number).order))
 
 
-def _pivot(saga: Saga, new: Step) -> int:
+def _pivot(saga: Saga, old: Step | None, new: Step) -> int:
     if new.kind is not Kind.PIVOT:
         return saga.pivot
-    if new.state in _NO_PIVOT_ANY_MORE:
-        return 0 if saga.pivot == new.number else saga.pivot
-    return new.number
+    if new.state is StepState.SUCCEEDED:
+        return new.number
+    if new.state in {StepState.INTENDED, StepState.IN_DOUBT}:
+        # Another one that counted as failed may have landed late: that one rules.
+        return saga.pivot if saga.pivot != new.number and saga.pivot_passed else new.number
+    if new.state is StepState.EXEMPT and old is not None and old.state is StepState.SUCCEEDED:
+        return saga.pivot
+    return 0 if saga.pivot == new.number else saga.pivot
+
+
+def _undoing(saga: Saga, new: Step) -> int:
+    if new.undo_in_flight:
+        return new.number
+    return 0 if saga.undoing == new.number else saga.undoing

@@ -17,7 +17,8 @@ from saga_mcp.domain.events import (
     UndoSettled,
     UndoSucceeded,
 )
-from saga_mcp.domain.rollback import next_undo
+from saga_mcp.domain.on_undo import open_to_settling, parkable
+from saga_mcp.domain.rollback import next_undo, undo_probe_due
 from saga_mcp.domain.state import Part, Saga
 from saga_mcp.domain.undo_parts import part_of
 from saga_mcp.domain.values import Effect, ItemKind, PartAction, PartState, SettledBy, Urgency
@@ -57,9 +58,7 @@ def undo_done(saga: Saga, number: int, part: str, answer: str, driving: Driving)
     now = _part(saga, number, part)
     if now.state is PartState.INTENDED or (now.state is PartState.PENDING and _at_turn(saga, number, part)):
         draft.add(UndoSucceeded(step=number, part=part, answer=answer))
-    elif now.state is PartState.UNDO_IN_DOUBT or (
-        now.state is PartState.WAITING and now.item in {ItemKind.UNDO_IN_DOUBT, ItemKind.DEAD_LETTER}
-    ):
+    elif open_to_settling(now, SettledBy.LATE_ANSWER, done=True):
         draft.add(UndoSettled(step=number, part=part, done=True, by=SettledBy.LATE_ANSWER, answer=answer))
     return draft.close(driving)
 
@@ -75,7 +74,7 @@ def undo_missed(
     elif now.state is PartState.UNDO_IN_DOUBT and now.running:
         draft.add(UndoRunEnded(step=number, part=part, error=miss.error))
     after = _part(draft.saga, number, part)
-    if parking is not None and after.state in {PartState.PENDING, PartState.UNDO_IN_DOUBT} and not after.running:
+    if parking is not None and parkable(draft.saga, draft.step(number), after):
         draft.add(_parked(number, part, parking))
     return draft.close(driving)
 
@@ -83,7 +82,7 @@ def undo_missed(
 def undo_parked(saga: Saga, number: int, part: str, parking: Parking, driving: Driving) -> tuple[Event, ...]:
     """Without anything sent, an undo part is handed to a person; none where it is not its turn."""
     draft = Draft(saga)
-    if _at_turn(saga, number, part):
+    if parkable(saga, saga.step(number), _part(saga, number, part)):
         draft.add(_parked(number, part, parking))
     return draft.close(driving)
 
@@ -113,11 +112,12 @@ def undo_lost(saga: Saga, number: int, part: str, reason: str, driving: Driving)
 def undo_probed(saga: Saga, number: int, part: str, *, done: bool | None, driving: Driving) -> tuple[Event, ...]:
     """A probe said whether an in-doubt undo took effect; None: it gave no verdict in its time."""
     draft = Draft(saga)
-    if _part(saga, number, part).state is PartState.UNDO_IN_DOUBT:
-        if done is None:
+    now = _part(saga, number, part)
+    if done is None:
+        if undo_probe_due(now) and not now.running:
             draft.add(UndoProbesEnded(step=number, part=part))
-        else:
-            draft.add(UndoSettled(step=number, part=part, done=done, by=SettledBy.PROBE))
+    elif open_to_settling(now, SettledBy.PROBE, done=done):
+        draft.add(UndoSettled(step=number, part=part, done=done, by=SettledBy.PROBE))
     return draft.close(driving)
 
 

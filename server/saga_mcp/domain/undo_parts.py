@@ -28,26 +28,35 @@ def with_part(step: Step, part: Part) -> Step:
     return replace(step, parts=tuple(part if other.id == part.id else other for other in step.parts or ()))
 
 
-def untouched(step: Step) -> bool:
-    """Whether no undo of the step was ever sent or settled."""
-    return all(
-        part.state is PartState.PENDING and part.tries == 0 and part.generation == 0 for part in step.parts or ()
-    )
+def next_generation(step: Step) -> Step:
+    """Give `step` its undo once more, under new keys and as bound last (S5.5, S6.3).
+
+    A part that was sent and is not idempotent is held for a person: twice may be too often.
+    """
+    old = {part.id: part for part in step.parts or ()}
+    again = bind(step, step.main, step.build_error)
+    parts = tuple(_again(part, old.get(part.id)) for part in again.parts or ())
+    return replace(again, redo=False, parts=None if again.parts is None else parts)
 
 
-def next_generation(step: Step) -> tuple[Part, ...] | None:
-    """The undo once more, under new keys; held for a person where twice is not declared safe (S5.5, S6.3)."""
-    if step.parts is None:
-        return None
-    safe = all(part.spec.idempotent or part.spec.action is not PartAction.CALL for part in step.parts)
-    return tuple(
-        Part(
-            id=part.id,
-            spec=part.spec,
-            generation=part.generation + 1,
-            state=PartState.PENDING if safe else PartState.WAITING,
-            item=None if safe else ItemKind.DEAD_LETTER,
-            error="" if safe else "the effect landed after its undo ran, and this undo is not declared idempotent",
-        )
-        for part in step.parts
-    )
+def _again(part: Part, old: Part | None) -> Part:
+    if old is None:
+        return part
+    part = replace(part, generation=old.generation + 1)
+    if part.spec.idempotent or part.spec.action is not PartAction.CALL or not old.tries:
+        return part
+    error = "the effect landed after its undo was sent, and this undo is not declared idempotent"
+    return replace(part, state=PartState.WAITING, item=ItemKind.DEAD_LETTER, error=error)
+
+
+def rebuild(step: Step, main: tuple[PartSpec, ...], build_error: str) -> Step:
+    """Bind the undo anew where it could not be built; what is done of it stays done."""
+    old = {part.id: part for part in step.parts or ()}
+    again = bind(step, main, build_error)
+    return replace(again, parts=tuple(_rebuilt(part, old.get(part.id)) for part in again.parts or ()))
+
+
+def _rebuilt(part: Part, old: Part | None) -> Part:
+    if old is None or old.state is PartState.DONE:
+        return old or part
+    return replace(part, generation=old.generation, tries=old.tries)
