@@ -16,6 +16,7 @@ UNDOES: Mapping[str, str] = {
     "unwire": "wire",
     "unbook": "book",
     "free_one": "reserve_one",
+    "close_order": "reserve_many",
     "unmeasure": "measure",
 }
 """What each undo takes back."""
@@ -64,7 +65,7 @@ class World:
 
     def did(self, tool: str = "") -> list[Line]:
         """Every effect, in order."""
-        return [line for line in self.lines if line.event == "did" and tool in {"", line.tool} - READS - {""} | {tool}]
+        return [line for line in self.lines if line.event == "did" and tool in {"", line.tool}]
 
     @property
     def order(self) -> list[str]:
@@ -78,7 +79,7 @@ class World:
         for line in self.did():
             if line.tool in UNDOES:
                 stands.pop((UNDOES[line.tool], line.key), None)
-            elif line.tool not in {*READS, "close_order"}:
+            elif line.tool not in READS:
                 stands[line.tool, line.key] = f"{line.tool}({_name(line)})"
         return list(stands.values())
 

@@ -161,8 +161,8 @@ class Workshop:
         )
 
     def known_facts(self, saga: Saga, step: Step) -> StepFacts:
-        """The facts with the result as the log holds it."""
-        return self.facts(saga, step, result=step.result, known=step.landed is True)
+        """The facts with the result as the log holds it; a person may have seen the effect and not its result."""
+        return self.facts(saga, step, result=step.result, known=step.landed is True and step.result is not None)
 
     def landing(self, saga: Saga, number: int, *, result: JsonValue, text: str = "") -> Landing:
         """A forward action that took effect, with its undo bound to the result."""
