@@ -1,0 +1,81 @@
+"""The composition root: the only place that names adapters.
+
+Whoever serves, and every command, gets the same parts from here; what they do with them is theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from saga_mcp.config import LoadedConfig, find_config, load_config
+from saga_mcp.engine.engine import Engine
+from saga_mcp.engine.port import EngineSettings
+from saga_mcp.log.port import Owners, SagaLog
+from saga_mcp.log.sql.log import SqlSagaLog, claim_owner, sqlite_path
+from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
+from saga_mcp.tools.python import PythonRegistry, PythonThreads
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class App:
+    """The open parts of one process."""
+
+    settings: EngineSettings
+    engine: Engine
+    log: SagaLog
+    owners: Owners
+    catalogue: StaticCatalogue
+
+
+def load(config: Path | None = None, *, environ: Mapping[str, str] | None = None) -> LoadedConfig:
+    """Find and read the config; nothing is opened.
+
+    Args:
+        config: The file, if one was named.
+        environ: Instead of this process's environment.
+
+    Raises:
+        ConfigMissing: There is no file.
+        ConfigInvalid: Every problem in it at once.
+    """
+    env = os.environ if environ is None else environ
+    return load_config(find_config(config, env, Path.cwd()), env)
+
+
+@contextlib.asynccontextmanager
+async def open_app(loaded: LoadedConfig, *, drive: bool = True) -> AsyncGenerator[App]:
+    """Open the log, the tools and the engine, until the block ends.
+
+    The block drains the engine itself, in the time it has; afterwards nothing is waited for, tool threads least of all.
+
+    Args:
+        loaded: What `load` returned.
+        drive: Run undos and retries of this realm's sagas here. Without, only append and read: no lifespan is entered.
+
+    Raises:
+        OSError: No claim to be alive can be placed beside the database.
+        LifespanFailed: What a registry's tools share did not open.
+    """
+    threads = PythonThreads()
+    registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
+    catalogue = python_catalogue(loaded.registries, registries)
+    async with contextlib.AsyncExitStack() as stack:
+        owners = stack.enter_context(_claim(loaded, drive=drive))
+        log = await stack.enter_async_context(SqlSagaLog.open(loaded.database, make_parent=loaded.database_is_default))
+        if drive:
+            for registry in registries.values():
+                await stack.enter_async_context(registry.opened())
+        engine = await stack.enter_async_context(Engine.running(loaded.settings, log, owners, catalogue, drive=drive))
+        stack.callback(threads.let_go)  # first of all on the way out, or a hung thread would hold the engine
+        yield App(settings=loaded.settings, engine=engine, log=log, owners=owners, catalogue=catalogue)
+
+
+def _claim(loaded: LoadedConfig, *, drive: bool) -> contextlib.AbstractContextManager[Owners]:
+    folder = sqlite_path(loaded.database).parent
+    if loaded.database_is_default:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return claim_owner(loaded.database, serves=loaded.settings.realm if drive else "")

@@ -1,0 +1,16 @@
+"""Reads `saga.toml`. Only the composition root and the command import this; everything below gets frozen values."""
+
+from saga_mcp.config.load import LoadedConfig, load_config
+from saga_mcp.config.problems import ConfigError, ConfigInvalid, ConfigMissing, ConfigProblem, report
+from saga_mcp.config.source import find_config
+
+__all__ = [
+    "ConfigError",
+    "ConfigInvalid",
+    "ConfigMissing",
+    "ConfigProblem",
+    "LoadedConfig",
+    "find_config",
+    "load_config",
+    "report",
+]

@@ -1,0 +1,76 @@
+"""Which saga log a config means: its realm, and the URL of its database."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from platformdirs import user_data_path
+
+from saga_mcp.config.findings import Findings
+from saga_mcp.config.problems import NOT_YET, KeyPath
+
+_SQLITE = "sqlite:///"
+_FILLED_IN = re.compile(r"\$\{(?P<kind>env|file):(?P<name>[^}]*)\}")
+_FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
+_KEY: KeyPath = ("saga", "database")
+
+
+def default_realm(config: Path) -> str:
+    """Return the realm of a config without a name: one for each place (S1.1)."""
+    return f"{_plain(config.parent.name)}-{_short_hash(str(config))}"
+
+
+def default_database(realm: str) -> str:
+    """Return the URL of a realm's own database in the user's data folder."""
+    name = realm if _FILE_NAME.fullmatch(realm) else f"{_plain(realm)}-{_short_hash(realm)}"
+    return f"{_SQLITE}{user_data_path('saga-mcp', appauthor=False) / name}.db"
+
+
+def read_database(written: str, folder: Path, environ: Mapping[str, str], findings: Findings) -> str:
+    """Return `saga.database` as a URL with an absolute path; problems are noted.
+
+    Args:
+        written: As the config has it.
+        folder: The config's, which paths are relative to.
+        environ: What `${env:X}` is filled in from.
+        findings: Where problems go.
+    """
+
+    def filled(match: re.Match[str]) -> str:
+        name = match["name"]
+        if match["kind"] == "env":
+            if name not in environ:
+                findings.problem(_KEY, f"the environment has no {name}")
+            return environ.get(name, "")
+        try:
+            return (folder / Path(name).expanduser()).read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            findings.problem(_KEY, f"{name} cannot be read: {type(error).__name__}")
+            return ""
+
+    noted = len(findings.problems)
+    url = _FILLED_IN.sub(filled, written)
+    if len(findings.problems) > noted:
+        return ""
+    if url.startswith(("postgresql:", "postgres:", "postgresql+")):
+        findings.problem(_KEY, f"PostgreSQL is {NOT_YET}")
+    elif not url.startswith(_SQLITE):
+        findings.problem(_KEY, "must be sqlite:///FILE")  # never shown as it is: it may hold a password
+    elif url in {_SQLITE, f"{_SQLITE}:memory:"}:
+        findings.problem(_KEY, "must name a file: the saga log outlives the process")
+    elif "?" in url:
+        findings.problem(_KEY, "takes no options, and its path cannot hold a `?`")
+    else:
+        return f"{_SQLITE}{(folder / Path(url.removeprefix(_SQLITE)).expanduser()).resolve()}"
+    return ""
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:40] or "saga"
+
+
+def _short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]

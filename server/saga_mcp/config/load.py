@@ -1,0 +1,228 @@
+"""From a config file to what the server is made of, or to every problem that keeps it from being served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from saga_mcp.config.code import CodeUnusable, function_in, load_file, load_module, registry_in
+from saga_mcp.config.database import default_database, default_realm, read_database
+from saga_mcp.config.findings import Findings
+from saga_mcp.config.models import SECTIONS_LATER, PythonTable, SagaTable, ToolTable
+from saga_mcp.config.pairs import Callables, declare_with
+from saga_mcp.config.problems import NOT_YET, ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
+from saga_mcp.config.source import read_config
+from saga_mcp.config.validate import Read, validate
+from saga_mcp.domain.values import OnError, OnUndoFailure
+from saga_mcp.engine.port import EngineSettings
+from saga_mcp.tools.declared import DeclaredRegistry
+from saga_tools import ToolRegistry
+
+_SECTIONS = ("saga", "python", "tools")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedConfig:
+    """A config without problems."""
+
+    path: Path
+    settings: EngineSettings
+    database: str
+    """URL with an absolute path."""
+    database_is_default: bool
+    """The folder of the database may have to be made."""
+    idle_flag_s: float
+    registries: tuple[DeclaredRegistry, ...]
+    warnings: tuple[ConfigProblem, ...]
+
+
+def load_config(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
+    """Read a config and load the code that it names.
+
+    Args:
+        path: The file, as `find_config` returns it.
+        environ: What `${env:X}` is filled in from.
+
+    Raises:
+        ConfigInvalid: Every problem at once.
+    """
+    path = path.resolve()
+    content, lines = read_config(path)
+    findings = Findings(lines)
+    for key in content:
+        if key in SECTIONS_LATER:
+            findings.problem((key,), NOT_YET)
+        elif key not in _SECTIONS:
+            findings.problem((key,), f"unknown table{did_you_mean(key, _SECTIONS)}")
+    read = validate(SagaTable, content.get("saga", {}), ("saga",), findings)
+    saga = read.table if read else SagaTable.model_validate({})
+    registries = _Tools(path.parent, content, findings).load(OnError(saga.on_error))
+    if saga.on_idle != "flag":
+        findings.problem(("saga", "on_idle"), f'"{saga.on_idle}" is {NOT_YET}')
+    realm = saga.name or default_realm(path)
+    written = saga.database
+    database = read_database(written, path.parent, environ, findings) if written else default_database(realm)
+    if findings.problems:
+        raise ConfigInvalid(path, findings.problems, findings.warnings)
+    return LoadedConfig(
+        path=path,
+        settings=EngineSettings(
+            realm=realm,
+            on_error=OnError(saga.on_error),
+            on_undo_failure=OnUndoFailure(saga.on_undo_failure),
+            saga_id_required=saga.saga_id == "required",
+            reply_within_s=saga.reply_within_s,
+            probe_for_s=saga.probe_for_s,
+        ),
+        database=database,
+        database_is_default=not written,
+        idle_flag_s=saga.idle_flag_s,
+        registries=registries,
+        warnings=findings.warnings,
+    )
+
+
+class _Tools:
+    """`[python]` and `[tools]`."""
+
+    def __init__(self, folder: Path, content: Mapping[str, Any], findings: Findings) -> None:
+        self._folder = folder
+        self._findings = findings
+        self._python = self._tables(content, "python")
+        self._tools = self._tables(content, "tools")
+        self._unusable = set(cast("Mapping[str, object]", content.get("upstreams") or {}))
+        self._sources: dict[str, tuple[ToolRegistry, bool]] = {}
+
+    def load(self, on_error: OnError) -> tuple[DeclaredRegistry, ...]:
+        for name, table in self._python.items():
+            source = self._source(name, table)
+            if source is None:
+                self._unusable.add(name)
+            else:
+                self._sources[name] = source
+        tables = self._tables_by_registry()
+        callables = Callables(self._schemas(), frozenset(self._unusable))
+        declared = tuple(
+            declare_with(
+                name,
+                source,
+                tables.get(name, {}),
+                plain=plain,
+                on_error=on_error,
+                callables=callables,
+                findings=self._findings,
+            )
+            for name, (source, plain) in self._sources.items()
+        )
+        self._check_offered(declared)
+        self._warn_of_hidden(declared)
+        return declared
+
+    def _tables(self, content: Mapping[str, Any], section: str) -> dict[str, object]:
+        found: object = content.get(section, {})
+        if isinstance(found, dict):
+            return cast("dict[str, object]", found)
+        self._findings.problem((section,), "must be a table")
+        return {}
+
+    def _source(self, name: str, content: object) -> tuple[ToolRegistry, bool] | None:
+        """Return a registry, and whether it is one of plain functions."""
+        path: KeyPath = ("python", name)
+        if "." in name:
+            self._findings.problem(path, "its name cannot hold a dot")
+            return None
+        read = validate(PythonTable, content, path, self._findings)
+        if read is None:
+            return None
+        table = read.table
+        try:
+            registry = self._registry(table, path)
+        except CodeUnusable as unusable:
+            self._findings.problem((*path, "path" if table.path else "module"), str(unusable))
+            return None
+        if registry is None:
+            return None
+        problems = registry.check()
+        for problem in problems:
+            self._findings.problem(path, str(problem))
+        if problems:
+            return None
+        for rule in registry.invariants:
+            if rule.is_async:
+                self._findings.problem(path, f"invariant `{rule.name}` is async; make it a plain function")
+        return registry, bool(table.functions)
+
+    def _registry(self, table: PythonTable, path: KeyPath) -> ToolRegistry | None:
+        where, _, attribute = (table.path or table.module).rpartition(":")
+        if not attribute.isidentifier() or not where:  # no attribute, or the colon of a Windows drive
+            where, attribute = table.path or table.module, ""
+        if bool(attribute) == bool(table.functions):
+            raise CodeUnusable("name one registry in it, as in FILE.py:registry, or list functions")
+        file = (self._folder / Path(where).expanduser()).resolve()
+        module = load_file(file) if table.path else load_module(where)
+        if attribute:
+            return registry_in(module, attribute)
+        registry = ToolRegistry()
+        sound = True
+        for place, name in enumerate(table.functions):
+            try:
+                function = cast("Callable[..., Any]", function_in(module, name))
+            except CodeUnusable as unusable:
+                self._findings.problem((*path, "functions", place), str(unusable))
+                sound = False
+            else:
+                registry.add(function, paired_elsewhere=True)
+        return registry if sound else None
+
+    def _tables_by_registry(self) -> dict[str, dict[str, Read[ToolTable]]]:
+        found: dict[str, dict[str, Read[ToolTable]]] = {}
+        for key, content in self._tools.items():
+            path: KeyPath = ("tools", key)
+            read = validate(ToolTable, content, path, self._findings)
+            registry, _, tool = key.partition(".")
+            if registry in self._sources:
+                known = self._sources[registry][0].tools
+                if tool not in known:
+                    names = [f"{registry}.{each}" for each in known]
+                    self._findings.problem(path, f"python.{registry} has no tool {tool}{did_you_mean(key, names)}")
+                elif read is not None:
+                    found.setdefault(registry, {})[tool] = read
+            elif registry not in self._unusable:
+                hint = did_you_mean(registry, self._python)
+                self._findings.problem(path, f'there is no python.{registry}; keys are "NAME.function"{hint}')
+        return found
+
+    def _schemas(self) -> dict[str, Mapping[str, Any]]:
+        schemas: dict[str, Mapping[str, Any]] = {}
+        for name, (source, _) in self._sources.items():
+            for tool in source.tools.values():
+                schemas[f"{name}.{tool.name}"] = tool.input_schema
+            for undo in source.callables.values():
+                schemas[f"{name}.{undo.name}"] = undo.arguments.schema
+        return schemas
+
+    def _check_offered(self, declared: tuple[DeclaredRegistry, ...]) -> None:
+        first: dict[str, str] = {}
+        for registry in declared:
+            for tool in registry.tools:
+                if not (tool.governed and tool.offered):
+                    continue
+                other = first.setdefault(tool.registered.name, registry.name)
+                if other != registry.name:
+                    self._findings.problem(
+                        ("python", registry.name),
+                        f"offers `{tool.registered.name}`, and so does python.{other}; "
+                        'rename one, with @registry.tool(name="...")',
+                    )
+
+    def _warn_of_hidden(self, declared: tuple[DeclaredRegistry, ...]) -> None:
+        used = {entry.tool for registry in declared for tool in registry.tools for entry in tool.pair.undo}
+        for registry in declared:
+            for tool in registry.tools:
+                if not tool.governed and tool.name not in used:
+                    name = tool.registered.name
+                    self._findings.warn(
+                        ("python", registry.name), f'"{name}" has no table in [tools], so it is not offered'
+                    )

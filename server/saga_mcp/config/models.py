@@ -1,0 +1,186 @@
+"""The keys of `saga.toml`, as pydantic models: the trust boundary where a person's text becomes values.
+
+Nothing here knows what a key means to the engine. The key reference (`docs/config.md`) is made from these models.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, ClassVar, Literal, Self, cast
+
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, field_validator, model_validator
+
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Kind = Literal["read_only", "compensable", "pivot", "retriable"]
+
+
+def _condition(value: object) -> bool | str:
+    if isinstance(value, bool | str):
+        return value
+    raise ValueError("must be true, false or a condition in ${...}")
+
+
+Condition = Annotated[bool | str, PlainValidator(_condition)]
+
+
+class Table(BaseModel):
+    """One table of the file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    later: ClassVar[frozenset[str]] = frozenset()
+    """Keys that are designed and not built yet."""
+
+
+class RetryTable(Table):
+    """How often an attempt is made, and how far apart."""
+
+    attempts: int = Field(ge=1, description="all attempts, the first included")
+    first_delay_s: SecondsOrNone = Field(0.5, description="longest wait before the second; doubles from there")
+    max_delay_s: SecondsOrNone = Field(20.0, description="what the wait never exceeds")
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.max_delay_s < self.first_delay_s:
+            raise ValueError("max_delay_s is less than first_delay_s")
+        return self
+
+
+class SagaTable(Table):
+    """`[saga]`: what holds for every saga."""
+
+    later: ClassVar[frozenset[str]] = frozenset(
+        {
+            "replay_window_s",
+            "audit_reads",
+            "idle_end_s",
+            "approval_expires_s",
+            "revert_window_s",
+            "agent_may_revert",
+        }
+    )
+
+    name: str = Field("", description="the realm, whose sagas this server drives; default: from this file's path")
+    database: str = Field(
+        "",
+        description='the saga log, `"sqlite:///saga.db"`; default: one per realm in the user\'s data folder. '
+        "`${env:X}` and `${file:X}` are filled in here",
+    )
+    saga_id: Literal["optional", "required"] = Field(
+        "optional", description='a call without one opens a saga; `"required"`: it is refused, `saga_begin` comes first'
+    )
+    on_error: Literal["abort", "hold"] = Field(
+        "abort", description="what a failed step means: the server undoes the saga at once, or leaves it open"
+    )
+    on_undo_failure: Literal["halt", "continue"] = Field(
+        "halt", description="whether a stuck undo halts the older ones"
+    )
+    idle_flag_s: Seconds = Field(3600.0, description="idle for so long, a saga becomes an attention item")
+    on_idle: Literal["flag", "abort", "commit"] = Field("flag", description="what follows then")
+    reply_within_s: Seconds = Field(25.0, description='longer work answers "still running" and goes on')
+    probe_for_s: SecondsOrNone = Field(
+        30.0, description="how long a step in doubt is probed before `on_error` rules it"
+    )
+
+
+class PythonTable(Table):
+    """`[python.NAME]`: Python tools, loaded by path or by module."""
+
+    path: str = Field("", description='`"travel.py:registry"`, or `"crm.py"` with `functions`; relative to this file')
+    module: str = Field("", description='instead of `path`: `"acme.tools:registry"`')
+    functions: list[str] = Field([], description="plain functions of that file, to be paired in `[tools]`")
+
+    @model_validator(mode="after")
+    def _one_place(self) -> Self:
+        if bool(self.path) == bool(self.module):
+            raise ValueError("give either path or module")
+        return self
+
+
+class UndoTable(Table):
+    """`undo` of a tool: one entry, or a list of them; every entry whose `when` holds runs, in order."""
+
+    later: ClassVar[frozenset[str]] = frozenset({"done_when", "read", "probe"})
+
+    when: Condition = Field(
+        default=True, description="whether the entry runs: `${...}`, frozen with the step's outcome"
+    )
+    tool: str | None = Field(None, description="what is called: `NAME.function`")
+    args: dict[str, Any] = Field({}, description="its arguments, with `${...}` in them")
+    each: str = Field("", description="`${...}` for a list: one call per `item`")
+    manual: str | None = Field(None, description="instead of `tool`: what a person has to do; compensation halts there")
+    leave: str | None = Field(None, description="instead of `tool`: what stays, by decision")
+    nothing: Literal[True] | None = Field(None, description="instead of `tool`: there is nothing to undo")
+    urgency: Literal["low", "normal", "high"] = Field("normal", description="of `manual`")
+    idempotent: bool = Field(
+        default=True, description="an attempt of unknown outcome may be sent again with the same key"
+    )
+    safe_if_absent: bool = Field(default=True, description="it is harmless where the step never took effect")
+    timeout_s: Seconds = Field(30.0, description="how long an attempt is waited for")
+    retry: RetryTable | None = Field(
+        None, description="its attempts; default: 8, 1 s to 300 s apart. Used up: dead letter"
+    )
+
+    @model_validator(mode="after")
+    def _one_action(self) -> Self:
+        given = [name for name in ("tool", "manual", "leave", "nothing") if getattr(self, name) is not None]
+        if len(given) != 1:
+            raise ValueError(f"give one of tool, manual, leave or nothing, not {' and '.join(given) or 'none'}")
+        if self.tool is None and (self.args or self.each):
+            raise ValueError("args and each belong to tool")
+        return self
+
+
+class ToolTable(Table):
+    """`[tools."NAME.function"]`: what a tool is, and what undoes it. What is not said here is as its author said it."""
+
+    later: ClassVar[frozenset[str]] = frozenset(
+        {
+            "after",
+            "approval",
+            "capture",
+            "cases",
+            "failed_when",
+            "force",
+            "guard",
+            "key_arg",
+            "key_format",
+            "no_effect_when",
+            "probe",
+            "resource",
+            "result",
+            "secret",
+        }
+    )
+
+    kind: Kind | None = Field(None, description="what it does to the world; default: compensable")
+    undo: list[UndoTable] | None = Field(None, description="what undoes it: a table, or a list of tables")
+    timeout_s: Seconds | None = Field(
+        None, description="how long a call is waited for, which then goes on; default: 30"
+    )
+    hard_deadline_s: Seconds | None = Field(
+        None, description="how long after its start a call counts as running; default: 10 x `timeout_s`"
+    )
+    settle_s: SecondsOrNone | None = Field(
+        None, description='how long after the end of a call a probe\'s "absent" is believed; default: 5'
+    )
+    retry: RetryTable | None = Field(None, description="how a failed call is attempted again; default: not at all")
+    idempotent: bool | None = Field(
+        None, description="an attempt of unknown outcome may be sent again with the same key; default: false"
+    )
+    error_means: Literal["no_effect", "unknown"] | None = Field(
+        None, description='what an exception proves; default: `"unknown"`'
+    )
+    on_repeat: Literal["run", "replay", "refuse"] | None = Field(
+        None, description='what an equal call means after the first was answered; default: `"run"`'
+    )
+    offer: bool = Field(default=True, description="whether agents see it")
+
+    @field_validator("undo", mode="before")
+    @classmethod
+    def _as_list(cls, value: object) -> object:
+        return [cast("object", value)] if isinstance(value, dict) else value
+
+
+SECTIONS_LATER = frozenset({"upstreams", "alerts", "invariants"})
+"""Top-level tables that are designed and not built yet."""

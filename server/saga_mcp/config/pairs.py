@@ -1,0 +1,291 @@
+"""From tables of `[tools]` to pairs: what the config says is laid over what the author said, and checked as a whole."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from saga_mcp.config.findings import Findings
+from saga_mcp.config.models import RetryTable, ToolTable, UndoTable
+from saga_mcp.config.problems import NOT_YET, KeyPath, did_you_mean
+from saga_mcp.config.validate import Read
+from saga_mcp.domain.values import JsonValue, Kind, OnError, PartAction, Urgency
+from saga_mcp.tools.binding import Path, TemplateError, compile_condition, compile_template
+from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, declare
+from saga_mcp.tools.pair import UNDO_RETRY, Pair, Retry, UndoEntry
+from saga_mcp.tools.undo_plan import MEMBERS, VARIABLES, UndoPlan, late_args
+from saga_tools import RegisteredTool, ToolRegistry
+
+_ELSEWHERE = re.compile(r"\$\{\s*(env|file):")
+_NOTHING_UNDOES = (
+    'nothing undoes it: give it undo, or say kind = "read_only", "pivot" (cannot be undone) or "retriable" '
+    "(runs after the pivot until it succeeds)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Callables:
+    """What undos may call.
+
+    Attributes:
+        schemas: The JSON Schema of the arguments of each function, by name in the config.
+        unusable: Names of `[python]` and other tables that could not be read: what they hold is not known.
+    """
+
+    schemas: Mapping[str, Mapping[str, Any]]
+    unusable: frozenset[str]
+
+
+def declare_with(
+    name: str,
+    source: ToolRegistry,
+    tables: Mapping[str, Read[ToolTable]],
+    *,
+    plain: bool,
+    on_error: OnError,
+    callables: Callables,
+    findings: Findings,
+) -> DeclaredRegistry:
+    """Return a registry with what the config says about its tools.
+
+    Args:
+        name: Its name in the config.
+        source: A registry without problems of its own.
+        tables: What the config says, by the tool's name in the registry.
+        plain: Its functions carry no traits of their own: only those in `tables` are governed.
+        on_error: Of every saga.
+        callables: What undos may call.
+        findings: Where problems go.
+    """
+    coded = declare(name, source, on_error=on_error)
+    tools: list[DeclaredTool] = []
+    for tool in coded.tools:
+        read = tables.get(tool.registered.name)
+        path: KeyPath = ("tools", tool.name)
+        if read is None:
+            tools.append(replace(tool, governed=not plain, offered=not plain))
+        else:
+            table = read.table
+            pair = _Overlay(path, tool, read, callables, findings).pair()
+            tools.append(
+                replace(
+                    tool,
+                    pair=pair,
+                    error_means=table.error_means or tool.error_means,
+                    offered=table.offer,
+                    takes_step_key=tool.takes_step_key or table.on_repeat is not None,
+                )
+            )
+        if tools[-1].governed and (read is None or read.whole):
+            _check_whole(path, tools[-1], findings)
+    return replace(coded, tools=tuple(tools))
+
+
+class _Overlay:
+    """One table of `[tools]`, laid over the pair of the code."""
+
+    def __init__(
+        self, path: KeyPath, tool: DeclaredTool, read: Read[ToolTable], callables: Callables, findings: Findings
+    ) -> None:
+        self._path = path
+        self._tool = tool
+        self._table = read.table
+        self._one_undo = isinstance(read.written.get("undo"), dict)
+        self._callables = callables
+        self._findings = findings
+
+    def pair(self) -> Pair:
+        table, coded = self._table, self._tool.pair
+        if table.on_repeat in {"replay", "refuse"}:
+            self._findings.problem((*self._path, "on_repeat"), NOT_YET)
+        kind = coded.kind if table.kind is None else Kind(table.kind)
+        timeout_s = table.timeout_s or coded.timeout_s
+        coded_deadline_s = self._tool.registered.traits.hard_deadline_s
+        deadline_s = table.hard_deadline_s or coded_deadline_s or 10 * timeout_s
+        if deadline_s < timeout_s:
+            self._findings.problem((*self._path, "hard_deadline_s"), f"is shorter than timeout_s, {timeout_s:g}")
+        changed = replace(
+            coded,
+            kind=kind,
+            idempotent=coded.idempotent if table.idempotent is None else table.idempotent,
+            retry=coded.retry if table.retry is None else _retry(table.retry),
+            timeout_s=timeout_s,
+            hard_deadline_s=float(deadline_s),
+            settle_s=coded.settle_s if table.settle_s is None else table.settle_s,
+        )
+        if kind is not Kind.COMPENSABLE:
+            if table.undo is not None:
+                self._findings.problem((*self._path, "undo"), f"a {kind} tool has no undo; drop it, or the kind")
+            return replace(changed, undo=(), safe_if_absent=False)
+        if table.undo is None:
+            return changed
+        if not table.undo:
+            self._findings.problem((*self._path, "undo"), "is empty; to undo nothing, say { nothing = true }")
+        for number, undo in enumerate(table.undo):
+            self._check_undo(number, undo)
+        return replace(
+            changed,
+            undo=tuple(map(_entry, table.undo)),
+            safe_if_absent=all(undo.safe_if_absent for undo in table.undo),
+        )
+
+    def _check_undo(self, number: int, undo: UndoTable) -> None:
+        path: KeyPath = (*self._path, "undo") if self._one_undo else (*self._path, "undo", number)
+        late = late_args(undo.args)
+        fixed = {name: value for name, value in undo.args.items() if name not in late}
+        inside = VARIABLES | {"item"} if undo.each else VARIABLES
+        fields: dict[str, tuple[JsonValue, frozenset[str]]] = {
+            "each": (undo.each, VARIABLES),
+            "args": (fixed, inside),
+            "manual": (undo.manual or "", inside),
+            "leave": (undo.leave or "", inside),
+        }
+        self._check_template((*path, "when"), undo.when, VARIABLES, condition=True)
+        for field, (value, variables) in fields.items():
+            self._check_template((*path, field), value, variables)
+        if undo.each and not undo.each.startswith("${"):
+            self._findings.problem((*path, "each"), "must be one ${...} for a list")
+        if undo.tool is not None:
+            self._check_call(path, undo.tool, undo.args)
+
+    def _check_template(
+        self,
+        path: KeyPath,
+        value: JsonValue,
+        variables: frozenset[str],
+        *,
+        condition: bool = False,
+    ) -> None:
+        elsewhere = [each for each in _strings(value) if _ELSEWHERE.search(each)]
+        if elsewhere:
+            self._findings.problem(path, "${env:...} and ${file:...} are filled in only in saga.database")
+            return
+        try:
+            compiled = (
+                compile_condition(cast("str | bool", value), variables=variables)
+                if condition
+                else compile_template(value, variables=variables)
+            )
+        except TemplateError as error:
+            for problem in error.problems:
+                self._findings.problem((*path, *_inner(problem.path)), str(problem))
+            return
+        if "capture" in compiled.names:
+            self._findings.problem(path, f"capture is {NOT_YET}")
+        for each in compiled.paths:
+            self._check_path(path, each)
+
+    def _check_path(self, path: KeyPath, used: Path) -> None:
+        if len(used) < 2 or not isinstance(used[1], str):  # noqa: PLR2004 - a variable and its member
+            return
+        variable, member = str(used[0]), used[1]
+        registered = self._tool.registered
+        known: object = None
+        if variable == "args":
+            known = registered.input_schema["properties"]
+        elif variable == "result" and registered.output_schema is not None and not registered.wraps_result:
+            schema = registered.output_schema
+            known = schema.get("properties") if "additionalProperties" not in schema else None
+        elif variable == "step" and member == "undo_key":
+            self._findings.problem(path, "step.undo_key can only be a whole argument: ${step.undo_key}")
+            return
+        elif variable in MEMBERS:
+            known = dict.fromkeys(MEMBERS[variable])
+        if isinstance(known, dict) and member not in known:
+            names = cast("dict[str, Any]", known)
+            whose = f"{self._tool.name} has no" if variable in {"args", "result"} else "there is no"
+            self._findings.problem(path, f"{whose} {variable}.{member}{did_you_mean(member, names)}")
+
+    def _check_call(self, path: KeyPath, tool: str, args: Mapping[str, Any]) -> None:
+        schema = self._callables.schemas.get(tool)
+        if schema is None:
+            if tool.partition(".")[0] not in self._callables.unusable:
+                hint = did_you_mean(tool, self._callables.schemas)
+                self._findings.problem((*path, "tool"), f"there is no function {tool}{hint}")
+            return
+        parameters: dict[str, Any] = schema["properties"]
+        for name in args:
+            if name not in parameters:
+                self._findings.problem(
+                    (*path, "args", name), f"{tool} has no parameter {name}{did_you_mean(name, parameters)}"
+                )
+        for name in schema.get("required", ()):
+            if name not in args:
+                self._findings.problem((*path, "args"), f"{tool} needs {name}")
+
+
+def _check_whole(path: KeyPath, tool: DeclaredTool, findings: Findings) -> None:
+    pair, registered = tool.pair, tool.registered
+    if pair.kind is Kind.COMPENSABLE and not pair.undo:
+        findings.problem(path, _NOTHING_UNDOES)
+    if pair.kind is Kind.RETRIABLE and not (pair.idempotent or pair.has_probe):
+        findings.problem(path, "a retriable tool cannot be repeated blindly: say idempotent = true, or give it a probe")
+    _check_unbuilt(path, registered, findings)
+    try:
+        plan = UndoPlan.of(pair)
+    except TemplateError:
+        return  # its problems are noted where they stand
+    if not pair.has_probe and any(entry.names_result for entry in plan.entries):
+        findings.warn(path, "undo names result: a lost reply would go to a person; add a probe")
+
+
+def _check_unbuilt(path: KeyPath, registered: RegisteredTool, findings: Findings) -> None:
+    """Refuse traits that would be promised and not kept."""
+    traits = registered.traits
+    promised = {
+        "approval": traits.approval is not False,
+        "resource": traits.resource is not None,
+        "secret": bool(traits.secret),
+        f'on_repeat="{traits.on_repeat}"': traits.on_repeat != "run",
+        "captures": registered.capture is not None,
+        "guards": registered.guard is not None,
+    }
+    for what, given in promised.items():
+        if given:
+            findings.problem(path, f"{what} (in the code) is {NOT_YET}")
+
+
+def _entry(undo: UndoTable) -> UndoEntry:
+    if undo.tool is not None:
+        action, message = PartAction.CALL, ""
+    elif undo.manual is not None:
+        action, message = PartAction.MANUAL, undo.manual
+    elif undo.leave is not None:
+        action, message = PartAction.LEAVE, undo.leave
+    else:
+        action, message = PartAction.NOTHING, ""
+    return UndoEntry(
+        action=action,
+        tool=undo.tool or "",
+        args=undo.args,
+        when=undo.when,
+        each=undo.each,
+        message=message,
+        urgency=Urgency(undo.urgency),
+        idempotent=undo.idempotent,
+        timeout_s=undo.timeout_s,
+        retry=UNDO_RETRY if undo.retry is None else _retry(undo.retry),
+    )
+
+
+def _retry(table: RetryTable) -> Retry:
+    return Retry(attempts=table.attempts, first_delay_s=table.first_delay_s, max_delay_s=table.max_delay_s)
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for item in cast("dict[str, object]", value).values():
+            yield from _strings(item)
+    elif isinstance(value, list):
+        for item in cast("list[object]", value):
+            yield from _strings(item)
+
+
+def _inner(path: str) -> KeyPath:
+    """Return the path inside a template, as the binding writes it (`.args[0]`), as keys."""
+    found: list[tuple[str, str]] = re.findall(r"\[(\d+)\]|\.?([^.\[\]]+)", path)
+    return tuple(int(index) if index else name for index, name in found)
