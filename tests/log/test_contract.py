@@ -209,6 +209,23 @@ async def test_whoever_waits_for_a_change_learns_of_every_one(log: SagaLog, othe
             seen = await other.wait_for_change(seen)
 
 
+async def test_all_who_wait_are_woken_by_an_append_of_their_own_process(log: SagaLog) -> None:
+    seen = await log.wait_for_change()
+    woken: list[int] = []
+
+    async def wait() -> None:
+        woken.append(await log.wait_for_change(seen))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            await log.decide("sg-a", opening())
+    assert len(woken) == 3
+    assert min(woken) > seen
+
+
 async def test_nobody_is_woken_where_nothing_happened(log: SagaLog) -> None:
     seen = await log.wait_for_change()
     with anyio.move_on_after(0.5) as waited:
@@ -217,7 +234,7 @@ async def test_nobody_is_woken_where_nothing_happened(log: SagaLog) -> None:
 
 
 async def test_a_failing_log_stores_nothing_before_and_everything_after(log: SagaLog) -> None:
-    failing = FailingLog(log, at=2)
+    failing: SagaLog = FailingLog(log, at=2)
     await failing.decide("sg-a", opening())
     with pytest.raises(LogUnavailable):
         await failing.decide("sg-a", intending())

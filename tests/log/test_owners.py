@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from saga_mcp.log.owners import FileOwners, directory_of, living
+from saga_mcp.log.sql import claim_owner
+from saga_mcp.log.sql.tables import EPOCH
+from saga_mcp.log.sql.trouble import LogReadOnly
 
 CLAIMING = """
 import sys, time
@@ -38,9 +41,9 @@ with FileOwners.claim(Path(sys.argv[1]), epoch=7) as owners:
 
 
 @contextmanager
-def process(directory: Path, script: str = CLAIMING) -> Generator[tuple[subprocess.Popen[str], str]]:
+def process(place: Path | str, script: str = CLAIMING) -> Generator[tuple[subprocess.Popen[str], str]]:
     with subprocess.Popen(
-        [sys.executable, "-c", script, str(directory)],
+        [sys.executable, "-c", script, str(place)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
@@ -136,3 +139,45 @@ def test_only_this_user_may_read_the_owners(directory: Path) -> None:
     with FileOwners.claim(directory, epoch=1) as owners:
         assert stat.S_IMODE(directory.stat().st_mode) == 0o700
         assert stat.S_IMODE((directory / f"{owners.me}.lock").stat().st_mode) == 0o600
+
+
+def test_an_owner_of_a_database_says_which_schema_it_writes(tmp_path: Path) -> None:
+    claiming = """
+import sys
+from saga_mcp.log.sql import claim_owner
+with claim_owner(sys.argv[1], make_parent=True) as owners:
+    print(owners.me, flush=True)
+    sys.stdin.read()
+"""
+    database = tmp_path / "new" / "saga.db"
+    with process(f"sqlite:///{database}", claiming) as (_, theirs):
+        assert [(owner.id, owner.epoch) for owner in living(directory_of(database))] == [(theirs, EPOCH)]
+
+
+def test_an_owner_that_does_not_describe_itself_is_alive_all_the_same(directory: Path) -> None:
+    silent = CLAIMING.replace("    print(", "    import os; os.ftruncate(owners._descriptor, 0)\n    print(")
+    with FileOwners.claim(directory, epoch=1) as owners, process(directory, silent) as (_, theirs):
+        assert owners.alive(theirs)
+        assert living(directory) == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no fork there")
+def test_a_forked_child_that_leaves_takes_no_file_with_it(directory: Path) -> None:
+    leaving = (
+        CLAIMING.replace("    print(", "    if __import__('os').fork() == 0: sys.exit(0)\n    print(")
+        .replace("import sys", "import os, sys")
+        .replace("print(owners.me", "os.wait(); print(owners.me")
+    )
+    with FileOwners.claim(directory, epoch=1) as owners, process(directory, leaving) as (_, theirs):
+        assert owners.alive(theirs)
+
+
+def test_an_owner_can_be_claimed_beside_a_database_that_is_yet_to_come(tmp_path: Path) -> None:
+    with claim_owner(f"sqlite:///{tmp_path}/new/saga.db", make_parent=True) as owners:
+        assert owners.alive(owners.me)
+
+
+def test_where_no_owner_can_be_claimed_the_place_is_named(tmp_path: Path) -> None:
+    database = tmp_path / "not mounted" / "saga.db"
+    with pytest.raises(LogReadOnly, match="not mounted"), claim_owner(f"sqlite:///{database}"):
+        pass

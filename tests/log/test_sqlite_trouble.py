@@ -22,7 +22,8 @@ from tests.log.decisions import committing, intending, looking, opening, succeed
 
 from saga_mcp.domain.errors import LogUnavailable, SagaNotFound, SagaQuarantined
 from saga_mcp.log.port import SagaLog
-from saga_mcp.log.sql import SqlSagaLog
+from saga_mcp.log.sql import SqlSagaLog, connect
+from saga_mcp.log.sql import log as log_module
 from saga_mcp.log.sql.files import NETWORK_FILE_SYSTEMS, file_system_of
 from saga_mcp.log.sql.tables import EPOCH
 from saga_mcp.log.sql.trouble import (
@@ -34,6 +35,7 @@ from saga_mcp.log.sql.trouble import (
     LogNewer,
     LogOnNetwork,
     LogReadOnly,
+    LogTroubled,
     LogUpgraded,
 )
 
@@ -98,6 +100,22 @@ async def test_a_process_that_starts_under_a_foreign_lock_serves_reads(url: str,
             assert (await log.load("sg-a")).seq == 3
             with pytest.raises(LogLocked):
                 await log.decide("sg-b", opening())
+
+
+async def test_a_file_that_somebody_has_for_himself_cannot_be_read(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await fill(url)
+    monkeypatch.setattr(connect, "_WAIT_MS", 20)
+    monkeypatch.setattr(log_module, "SETUP_WAIT_S", 0.1)
+    with foreign(path) as holder:
+        holder.execute("PRAGMA locking_mode=EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        async with SqlSagaLog.open(url) as log:
+            with pytest.raises(LogLocked):
+                await log.load("sg-a")
+            holder.close()
+            assert (await log.load("sg-a")).seq == 3
 
 
 async def test_closing_does_not_wait_for_a_foreign_lock(url: str, path: Path) -> None:
@@ -220,11 +238,47 @@ async def test_another_programs_database_is_not_touched(url: str, path: Path, st
     with foreign(path) as theirs:
         theirs.execute("PRAGMA user_version=3")
         theirs.execute(statement)
+    before = path.read_bytes()
     async with SqlSagaLog.open(url) as log:
         with pytest.raises(LogDamaged, match="another program"):
             await log.decide("sg-a", opening())
-    with foreign(path) as theirs:
-        assert theirs.execute("SELECT count(*) FROM sqlite_master WHERE name LIKE 'saga%'").fetchone() == (0,)
+    assert path.read_bytes() == before
+
+
+async def test_a_log_without_its_schema_number_is_damaged(url: str, path: Path) -> None:
+    await fill(url)
+    with foreign(path) as raw:
+        raw.execute("DELETE FROM saga_log_meta")
+    async with SqlSagaLog.open(url) as log:
+        with pytest.raises(LogDamaged, match="schema number"):
+            await log.load("sg-a")
+
+
+async def test_a_log_that_lost_a_table_says_so_and_fails_nothing_else(url: str, path: Path) -> None:
+    await fill(url)
+    with foreign(path) as raw:
+        raw.execute("DROP TABLE saga_pair")
+    async with SqlSagaLog.open(url) as log:
+        with pytest.raises(LogUnavailable, match="saga_pair"):
+            await log.pair("p")
+        assert (await log.load("sg-a")).seq == 3
+
+
+async def test_a_copy_without_write_ahead_log_gets_one(url: str, path: Path) -> None:
+    """What `sqlite3 FILE .recover` writes is in rollback-journal mode."""
+    await fill(url)
+    with foreign(path) as raw:
+        assert raw.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
+    async with SqlSagaLog.open(url) as log:
+        assert (await log.decide("sg-a", committing)).saga.seq == 4
+        assert path.with_name("saga.db-wal").exists()
+
+
+async def test_a_database_that_cannot_be_made_durable_is_not_used(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "_DURABLE", {"journal_mode": "unheard"})
+    async with SqlSagaLog.open(url) as log:
+        with pytest.raises(LogTroubled, match="journal_mode"):
+            await log.decide("sg-a", opening())
 
 
 async def test_a_log_that_is_deleted_while_in_use_is_not_started_anew(url: str, path: Path) -> None:
@@ -379,7 +433,8 @@ def test_a_log_that_nobody_closed_does_not_keep_the_process(url: str) -> None:
     """C100."""
     script = f"""
 import asyncio, sys
-from saga_mcp.log.sql import SqlSagaLog
+from saga_mcp.log.sql import SqlSagaLog, connect
+from saga_mcp.log.sql import log as log_module
 from tests.log.decisions import opening
 async def main():
     log = await SqlSagaLog.open({url!r}).__aenter__()

@@ -13,11 +13,13 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import OperationalError
 from tests.log.decisions import intending, looking, opening
 
-from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.port import Decision
-from saga_mcp.log.sql import SqlSagaLog
+from saga_mcp.log.sql import SqlSagaLog, writer
+from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.folds import Folds
+from saga_mcp.log.sql.trouble import LogTroubled
 
 
 class FailingCommits:
@@ -63,6 +65,29 @@ async def test_a_commit_that_took_effect_without_an_answer_is_read_back(
     assert (await log.decide("sg-a", intending())).saga.seq == 3
 
 
+async def test_a_commit_that_can_neither_be_answered_nor_read_back_says_so(
+    log: SqlSagaLog, failing_commits: FailingCommits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(*_: object) -> bool:
+        raise OperationalError("SELECT", None, sqlite3.OperationalError("disk I/O error"))
+
+    monkeypatch.setattr(writer, "was_stored", unreadable)
+    await log.decide("sg-a", opening())
+    failing_commits.next = sqlite3.Connection.commit
+    with pytest.raises(LogTroubled, match="could not be read back"):
+        await log.decide("sg-a", intending())
+    assert (await log.decide("sg-a", looking)).saga.seq == 2
+
+
+async def test_a_decision_that_keeps_losing_is_told_so(log: SqlSagaLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQLite holds the write lock, so there it cannot happen; a database with row locks only gets here."""
+    await log.decide("sg-a", opening())
+    monkeypatch.setattr(Batches, "_swap", _lose)
+    results = await asyncio.gather(log.decide("sg-a", intending()), log.decide("sg-a", looking), return_exceptions=True)
+    assert [type(result) for result in results] == [LogConflict, LogConflict]
+    assert (await log.load("sg-a")).seq == 1
+
+
 async def test_callers_that_wait_together_share_one_commit(log: SqlSagaLog) -> None:
     await asyncio.gather(*(log.decide(f"sg-{number}", opening()) for number in range(64)))
     commits: list[Connection] = []
@@ -98,6 +123,10 @@ async def test_a_decision_may_block_its_thread_but_not_the_loop(log: SqlSagaLog)
 
     await log.decide("sg-a", slow)
     assert loop_is_alive.is_set()
+
+
+def _lose(*_: object) -> bool:
+    return False
 
 
 async def _set(flag: asyncio.Event) -> None:

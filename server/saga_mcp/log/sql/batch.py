@@ -103,7 +103,10 @@ class Batches:
             raise
         self._commit(transaction.commit, written)
         for state in written.sagas:
-            self._folds.put(state)
+            if state.final:
+                self._folds.drop([state.id])  # rarely asked for again
+            else:
+                self._folds.put(state)
         return written.outcomes
 
     def _commit(self, commit: Callable[[], None], written: Written) -> None:

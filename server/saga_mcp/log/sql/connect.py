@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 from sqlalchemy import Connection, create_engine, event
 from sqlalchemy.exc import DBAPIError
@@ -18,14 +19,18 @@ from saga_mcp.log.sql.trouble import NOTHING, LogTroubled, is_busy, named
 SETUP_WAIT_S: Final = 5.0
 """How long opening a connection, and any read, waits for a lock."""
 
-_PRAGMAS: Final = (
-    "PRAGMA journal_mode=WAL",
-    "PRAGMA synchronous=FULL",
-    "PRAGMA fullfsync=ON",  # macOS: its plain fsync does not reach the disk
-    "PRAGMA trusted_schema=OFF",
-)
-_FULL: Final = 2
-"""What `PRAGMA synchronous` reads back for FULL."""
+_WAIT_MS: Final = int(SETUP_WAIT_S * 1000)
+
+_Settings: TypeAlias = Mapping[str, int | str]
+"""Names of PRAGMAs and what each must read back as."""
+
+_DURABLE: Final[_Settings] = {
+    "trusted_schema": 0,
+    "journal_mode": "wal",
+    "synchronous": 2,  # FULL
+    "fullfsync": 1,  # macOS: its plain fsync does not reach the disk
+}
+_READ_ONLY: Final[_Settings] = {"trusted_schema": 0, "query_only": 1}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,18 +45,17 @@ class SqliteFile:
 
     def writer(self) -> Connection:
         """A connection whose transactions hold the write lock from their first statement."""
-        self.reader().close()
+        self.reader().close()  # finds out whether the file is ours before anything in it is changed
         # A taken lock is reported at once: the writer waits by itself, in turns that can be given up.
-        return self._open("BEGIN IMMEDIATE", "PRAGMA busy_timeout=0")
+        return self._open("BEGIN IMMEDIATE", {**_DURABLE, "busy_timeout": 0})
 
     def reader(self) -> Connection:
         """A connection that reads snapshots, also while another process holds the write lock."""
         self._find_or_create()
-        wait = f"PRAGMA busy_timeout={int(SETUP_WAIT_S * 1000)}"
-        connection = self._open("BEGIN", wait)
+        connection = self._open("BEGIN", {**_READ_ONLY, "busy_timeout": _WAIT_MS})
         try:
             if not schema.is_current(connection, self.path):
-                with self._open("BEGIN IMMEDIATE", wait) as migrating:
+                with self._open("BEGIN IMMEDIATE", {**_DURABLE, "busy_timeout": _WAIT_MS}) as migrating:
                     schema.make_current(migrating, self.path)
         except BaseException:
             connection.close()
@@ -71,31 +75,30 @@ class SqliteFile:
             files.create(self.path, make_parent=self.make_parent)
         self.opened = files.identity(self.path)
 
-    def _open(self, begin: str, *pragmas: str) -> Connection:
+    def _open(self, begin: str, settings: _Settings) -> Connection:
         def connect() -> sqlite3.Connection:
             # mode=rw: SQLite must never create a file by itself.
             raw = sqlite3.connect(f"{self.path.as_uri()}?mode=rw", uri=True, timeout=SETUP_WAIT_S, isolation_level=None)
             try:
-                for statement in (*_PRAGMAS, *pragmas):
-                    raw.execute(statement)
-                durable = raw.execute("PRAGMA synchronous").fetchone() == (_FULL,)
-                write_ahead = raw.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+                self._set(raw, settings)
             except BaseException:
                 raw.close()
                 raise
-            if not (durable and write_ahead):
-                raw.close()
-                raise LogTroubled(
-                    f"saga log {self.path} cannot be made durable here (no synchronous=FULL with WAL); {NOTHING}."
-                )
             return raw
 
         engine = create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
         @event.listens_for(engine, "begin")
         def on_begin(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]  # registered by the decorator
-            if self.opened is not None:
-                files.require_same(self.path, self.opened)
+            files.require_same(self.path, self.opened)
             connection.exec_driver_sql(begin)
 
         return engine.connect()
+
+    def _set(self, raw: sqlite3.Connection, settings: _Settings) -> None:
+        for name, value in settings.items():
+            raw.execute(f"PRAGMA {name}={value}")
+            if raw.execute(f"PRAGMA {name}").fetchone() != (value,):
+                raise LogTroubled(
+                    f"saga log {self.path} cannot be used here: SQLite refuses {name}={value}; {NOTHING}."
+                )

@@ -62,11 +62,11 @@ def identity(path: Path) -> Identity | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise _refused(path, error) from error
+        raise refused(path, error) from error
     return found.st_dev, found.st_ino
 
 
-def require_same(path: Path, opened: Identity) -> None:
+def require_same(path: Path, opened: Identity | None) -> None:
     """Check that `path` still names the file that was opened.
 
     Raises:
@@ -102,15 +102,28 @@ def create(path: Path, *, make_parent: bool) -> None:
         directory
             is more likely a volume that is not mounted than a wish for an empty log.
     """
+    if make_parent:
+        create_directory(path.parent)
     try:
-        if make_parent:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
-        raise _refused(path, error) from error
+        raise refused(path, error) from error
 
 
-def _refused(path: Path, error: OSError) -> LogFull | LogReadOnly:
+def create_directory(path: Path) -> None:
+    """Create a directory that only this user may read, where there is none.
+
+    Raises:
+        LogReadOnly, LogFull: the operating system refused.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise refused(path, error) from error
+
+
+def refused(path: Path, error: OSError) -> LogFull | LogReadOnly:
+    """The condition behind an operating system's error."""
     if error.errno in {errno.ENOSPC, errno.EDQUOT}:
         return LogFull(f"no space left for the saga log {path}; {NOTHING}. Free some space and try again.")
     return LogReadOnly(

@@ -7,6 +7,7 @@ process holds the write lock.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from pathlib import Path
@@ -43,7 +44,8 @@ class SqlSagaLog:
         self._change = 1
         self._changed = anyio.Event()
         self._data_version: tuple[int, int] | None = None
-        self._polled_at = 0.0
+        self._polled_at = -math.inf
+        self._polling = anyio.Lock()
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -149,15 +151,13 @@ class SqlSagaLog:
 
     async def _poll(self) -> None:
         """Look whether another process appended; several waiters share one look."""
-        now = time.monotonic()
-        if now - self._polled_at < self._poll_s / 2:
-            return
-        self._polled_at = now
-        version = await self._read(reads.data_version)
-        if version != self._data_version:
-            first_look = self._data_version is None
-            self._data_version = version
-            if not first_look:
+        async with self._polling:
+            if time.monotonic() - self._polled_at < self._poll_s / 2:
+                return
+            version = await self._read(reads.data_version)
+            self._polled_at = time.monotonic()
+            known, self._data_version = self._data_version, version
+            if known is not None and known != version:
                 self._announce()
 
     def _announce(self) -> None:
@@ -189,16 +189,24 @@ def sqlite_path(url: str) -> Path:
 
 
 @contextlib.contextmanager
-def claim_owner(url: str, *, serves: str = "") -> Generator[Owners]:
+def claim_owner(url: str, *, make_parent: bool = False, serves: str = "") -> Generator[Owners]:
     """Prove to other processes of this machine that this one lives, until the block ends; the port's `Owners`.
 
     Args:
-        url: of the database.
+        url: the database, as for `SqlSagaLog.open`.
+        make_parent: as for `SqlSagaLog.open`.
         serves: realm whose sagas this process drives until it ends; commands look for it.
 
     Raises:
         ValueError: `url` is not one of a SQLite file with an absolute path.
-        OSError: the directory beside the database cannot be written.
+        LogUnavailable: the directory beside the database cannot be written.
     """
-    with FileOwners.claim(directory_of(sqlite_path(url)), epoch=EPOCH, serves=serves) as owners:
+    path = sqlite_path(url)
+    if make_parent:
+        files.create_directory(path.parent)
+    with contextlib.ExitStack() as held:
+        try:
+            owners = held.enter_context(FileOwners.claim(directory_of(path), epoch=EPOCH, serves=serves))
+        except OSError as error:
+            raise files.refused(directory_of(path), error) from error
         yield owners

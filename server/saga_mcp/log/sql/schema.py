@@ -75,7 +75,7 @@ def _epoch(connection: Connection, path: Path) -> int | None:
     if epoch > EPOCH:
         raise LogNewer(
             f"saga log {path} was written by a newer saga-mcp (schema {epoch}, this one knows {EPOCH}); {NOTHING}. "
-            "Install that version again."
+            "Restart saga-mcp if it was upgraded meanwhile; otherwise install that version again."
         )
     return epoch
 

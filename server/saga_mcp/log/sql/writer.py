@@ -24,7 +24,7 @@ from saga_mcp.log.sql.trouble import NOTHING, LogClosed, LogTroubled, StatementR
 
 LARGEST_BATCH = 256
 FIRST_DELAY_S = 0.002
-LONGEST_DELAY_S = 0.1
+LONGEST_DELAY_S = 0.05
 
 
 @dataclass(frozen=True, slots=True, eq=False)
