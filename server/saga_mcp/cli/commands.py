@@ -1,0 +1,120 @@
+"""The command line as Typer sees it: every command but a running `serve`, and what each kind of failure exits with."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from typing import Annotated, cast
+
+import typer
+
+from saga_mcp.cli import act, look, setup
+from saga_mcp.cli.options import ConfigOption, JsonOption
+from saga_mcp.cli.output import CommandFailed, Exit, report
+from saga_mcp.domain.errors import LogError, Refused
+from saga_mcp.edge.logging import configure_logging
+from saga_mcp.engine.port import SagaIdMistyped
+
+_INTERRUPTED = 130
+_PIPE_CLOSED = 141
+"""What a shell says of a process that ended by SIGPIPE."""
+
+_UsageError = cast("type[Exception]", typer.BadParameter.__base__)
+"""Typer ships Click under a private name; this is its `UsageError`."""
+
+cli = typer.Typer(
+    name="saga-mcp",
+    help="An MCP server that makes an agent's tool calls undoable. Alone: what is going on and what to do next.",
+    no_args_is_help=False,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["--help", "-h"]},
+)
+
+
+@cli.callback(invoke_without_command=True)
+def _alone(context: typer.Context, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    if context.invoked_subcommand is None:
+        look.status_page(config, as_json=as_json)
+
+
+@cli.command("serve")
+def _serve_help(
+    *,
+    config: ConfigOption = None,
+    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")] = False,
+) -> None:
+    """Serve one MCP client over stdin and stdout; started by the client, not by hand. Logs go to stderr.
+
+    Example, in the config of a client: {"command": "saga-mcp", "args": ["serve", "--config", "/path/to/saga.toml"]}
+    """
+    # Never runs: `main` takes a running `serve` out before Typer is imported. It stands here to be found and explained.
+
+
+cli.command("check")(setup.check)
+cli.command("init")(setup.init)
+cli.command("demo")(setup.demo)
+cli.command("list")(look.list_sagas)
+cli.command("show")(look.show)
+cli.command("attention")(look.attention)
+cli.command("commit")(act.commit)
+cli.command("abort")(act.abort)
+cli.command("retry")(act.retry)
+cli.command("resolve")(act.resolve)
+cli.command("exempt")(act.exempt)
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command.
+
+    Returns:
+        The exit code (see `Exit`); 130 after Ctrl-C, 141 where the reader of stdout is gone.
+    """
+    as_json = "--json" in arguments
+    configure_logging("warning", json=False, stream=sys.stderr)
+    try:
+        code = _run(arguments, as_json=as_json)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # What is still buffered must not be tried again, with a complaint, when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return _PIPE_CLOSED
+    return code
+
+
+def _run(arguments: list[str], *, as_json: bool) -> int:
+    try:
+        code: object = cli(args=arguments, prog_name="saga-mcp", standalone_mode=False)
+    except CommandFailed as error:
+        report(error, as_json=as_json)
+        return error.exit_code
+    except (Refused, LogError, SagaIdMistyped) as error:
+        code_name = str(
+            getattr(error, "code", "invalid_arguments" if isinstance(error, SagaIdMistyped) else "log_error")
+        )
+        report(CommandFailed(str(error), code=code_name), as_json=as_json)
+        return Exit.FAILED
+    except _UsageError as error:
+        hint = "See `saga-mcp --help`."
+        report(CommandFailed(f"{_message(error)} {hint}", code="usage"), as_json=as_json)
+        return Exit.USAGE
+    except (KeyboardInterrupt, typer.Abort):
+        sys.stderr.write("Interrupted. What was recorded stays recorded: see `saga-mcp list`.\n")
+        return _INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - the last line of defence of a program that others run
+        traceback.print_exc(file=sys.stderr)
+        report(
+            CommandFailed(f"This is a bug in saga-mcp: {type(error).__name__}.", code="internal_error"), as_json=as_json
+        )
+        return Exit.FAILED
+    return code if isinstance(code, int) else Exit.DONE
+
+
+def _message(error: Exception) -> str:
+    say = getattr(error, "format_message", None)
+    return str(say()) if callable(say) else str(error)

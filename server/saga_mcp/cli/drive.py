@@ -1,0 +1,123 @@
+"""How a change is carried out: asked about, appended, driven to rest by whoever is there, and reported (S12.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+import anyio
+import typer
+
+from saga_mcp.app import App
+from saga_mcp.cli import views
+from saga_mcp.cli.ground import Ground, open_app, stdout_kept_clean
+from saga_mcp.cli.look import load
+from saga_mcp.cli.options import ask
+from saga_mcp.cli.output import Exit, Output
+from saga_mcp.domain.attention import summary
+from saga_mcp.domain.duties import busy
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonValue
+from saga_mcp.engine.engine import Engine
+
+ALONE_WAIT_S = 60.0
+"""How long a command without a server drives by default."""
+_DRAIN_S = 2.0
+"""How long undos under way may take to be recorded when the command ends before they do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a command is about to do."""
+
+    saga_id: str
+    question: Callable[[Saga], str]
+    """What a person is asked, given the state before."""
+    decide: Callable[[Engine], Awaitable[Saga]]
+    """Appends the decision; raises `Refused` where the state machine says no."""
+    reached: Callable[[Saga], bool]
+    """Whether a saga at rest is where the person wanted it."""
+    wait_s: float | None = None
+    detach: bool = False
+    drives: bool = True
+    """Whether something may be left to drive afterwards."""
+
+
+async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> None:  # noqa: FBT001 - for anyio.run
+    """Do it, and print what came of it.
+
+    Raises:
+        CommandFailed: the log cannot be used, or holds no such saga.
+        Refused: the state machine said no; nothing was changed.
+        typer.Exit: the saga is not where the person wanted it.
+    """
+    output = Output(as_json)
+    servers = ground.servers()
+    alone = not servers and not plan.detach and plan.drives
+    wait_s = plan.wait_s if plan.wait_s is not None else ALONE_WAIT_S if alone else 0.0
+    with stdout_kept_clean():
+        async with open_app(ground, drive=alone) as opened:
+            before = await load(opened.log, ground, plan.saga_id)
+            ask(plan.question(before), yes=yes)
+            try:
+                saga = await plan.decide(opened.engine)
+                if busy(saga) and wait_s:
+                    saga = await _at_rest(opened, saga, wait_s, output)
+            finally:
+                if alone:
+                    with anyio.CancelScope(shield=True):
+                        await opened.engine.drain(_DRAIN_S)
+    going_on = busy(saga)
+    _report(ground, plan, saga, output, driven_by=_driver(alone=alone, server=bool(servers)))
+    if (going_on and wait_s) or (not going_on and not plan.reached(saga)):
+        raise typer.Exit(Exit.FAILED)
+
+
+async def _at_rest(opened: App, saga: Saga, wait_s: float, output: Output) -> Saga:
+    """The saga at rest, or as it is when the time is up; every change of the line that sums it up is shown."""
+    with anyio.move_on_after(wait_s):
+        async with anyio.create_task_group() as tasks:
+            if not output.as_json:
+                tasks.start_soon(_show_progress, opened, saga, output)
+            await opened.engine.rest(saga.id)
+            tasks.cancel_scope.cancel()
+    return await opened.log.load(saga.id)
+
+
+async def _show_progress(opened: App, saga: Saga, output: Output) -> None:
+    seen, last = 0, ""
+    while True:
+        seen = await opened.log.wait_for_change(seen)
+        line = summary(await opened.log.load(saga.id))
+        if line != last:
+            output.remark(f"... {line}")
+            last = line
+
+
+def _driver(*, alone: bool, server: bool) -> str:
+    return "server" if server else "this command" if alone else "nobody"
+
+
+def _report(ground: Ground, plan: Plan, saga: Saga, output: Output, *, driven_by: str) -> None:
+    going_on = busy(saga)
+    if output.as_json:
+        shown: dict[str, JsonValue] = {"saga": views.saga_json(saga), "at_rest": not going_on, "driven_by": driven_by}
+        output.json({**shown, "reached": not going_on and plan.reached(saga), "summary": summary(saga)})
+        return
+    if going_on:
+        output.text(_who_goes_on(ground, driven_by))
+    elif not plan.reached(saga):
+        output.text(f"Recorded, and not where you wanted it: see `saga-mcp show {saga.id}` and `saga-mcp attention`.")
+    output.text(f"{saga.id}  {summary(saga)}")
+
+
+def _who_goes_on(ground: Ground, driven_by: str) -> str:
+    match driven_by:
+        case "server":
+            return (
+                f"Recorded. The server (pid {', '.join(str(each.pid) for each in ground.servers())}) goes on with it."
+            )
+        case "nobody":
+            return "Recorded. No server of this realm is alive: the next one that starts goes on with it."
+        case _:
+            return "Recorded, and not at rest yet. No server of this realm is alive: start one, or run this again."

@@ -1,0 +1,147 @@
+"""What every command stands on: the config, the log that it names, and who is alive there.
+
+Commands reach the composition root through here. While an author's code runs, what it prints goes to stderr: stdout is
+the command's answer, and often a program reads it.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from saga_mcp import app
+from saga_mcp.app import App
+from saga_mcp.cli.output import CommandFailed, Exit
+from saga_mcp.config import ConfigError, ConfigInvalid, ConfigProblem, LoadedConfig
+from saga_mcp.domain.values import JsonValue
+from saga_mcp.log.owners import LivingOwner, directory_of, living
+from saga_mcp.log.port import SagaLog
+
+_SQLITE = "sqlite:///"
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    """A loaded config, and questions about the world that it names."""
+
+    loaded: LoadedConfig
+
+    @property
+    def path(self) -> Path:
+        """The config file."""
+        return self.loaded.path
+
+    @property
+    def realm(self) -> str:
+        """Whose sagas are looked at."""
+        return self.loaded.settings.realm
+
+    @property
+    def database(self) -> str:
+        """The saga log, as people name it."""
+        return self.loaded.database
+
+    def database_exists(self) -> bool:
+        """Whether there is a saga log at all; no command but `serve` makes one."""
+        return self._file.exists()
+
+    def servers(self) -> list[LivingOwner]:
+        """Living processes that drive this realm's sagas until they end."""
+        folder = directory_of(self._file)
+        if not folder.is_dir():
+            return []
+        return [owner for owner in living(folder) if owner.serves == self.realm]
+
+    @property
+    def _file(self) -> Path:
+        return Path(self.loaded.database.removeprefix(_SQLITE))
+
+
+def stand_on(config: Path | None) -> Ground:
+    """Find and load the config.
+
+    Raises:
+        CommandFailed: there is none, or it has problems; all of them are in it.
+    """
+    with stdout_kept_clean():
+        try:
+            return Ground(app.load(config))
+        except ConfigInvalid as error:
+            details: dict[str, JsonValue] = {
+                "config": str(error.path),
+                "errors": [problem_json(each) for each in error.problems],
+                "warnings": [problem_json(each) for each in error.warnings],
+            }
+            raise CommandFailed(str(error), code="config_invalid", exit_code=Exit.USAGE, details=details) from error
+        except ConfigError as error:
+            hint = "To start from nothing: `saga-mcp init --python`. To see what this is: `saga-mcp demo`."
+            raise CommandFailed(f"{error}\n{hint}", code="config_missing", exit_code=Exit.USAGE) from error
+
+
+def problem_json(problem: ConfigProblem) -> JsonValue:
+    """A problem of the config for programs."""
+    return {"key": problem.key, "message": problem.message, "line": problem.line}
+
+
+@asynccontextmanager
+async def open_log(ground: Ground) -> AsyncGenerator[SagaLog]:
+    """The saga log, for reading.
+
+    Raises:
+        CommandFailed: it is not there.
+    """
+    async with open_app(ground, drive=False) as opened:
+        yield opened.log
+
+
+@asynccontextmanager
+async def open_app(ground: Ground, *, drive: bool) -> AsyncGenerator[App]:
+    """The engine over a saga log that is there. Its replies do not wait: the command waits by itself.
+
+    Raises:
+        CommandFailed: there is no saga log, or it cannot be used.
+    """
+    if not ground.database_exists():
+        raise CommandFailed(
+            f"There is no saga log at {ground.database} yet (config {ground.path}, realm {ground.realm}), so there is "
+            "nothing to say of it. A server makes it with its first saga: `saga-mcp serve`. If you expected one, name the right "
+            "config with --config FILE.",
+            code="no_saga_log",
+        )
+    loaded = replace(ground.loaded, settings=replace(ground.loaded.settings, reply_within_s=0.0))
+    try:
+        async with app.open_app(loaded, drive=drive) as opened:
+            yield opened
+    except BaseExceptionGroup as group:
+        raise _only(group) from group.__cause__
+    except OSError as error:
+        raise CommandFailed(f"{ground.database} cannot be used: {error}", code="log_unavailable") from error
+
+
+def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    """What went wrong, without the task groups that it passed through."""
+    found: BaseException = group
+    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
+        found = found.exceptions[0]
+    return found
+
+
+@contextmanager
+def stdout_kept_clean() -> Generator[None]:
+    """Send what is printed meanwhile, by whatever means, to stderr."""
+    stdout = sys.stdout
+    stdout.flush()
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    sys.stdout = sys.stderr
+    try:
+        yield
+    finally:
+        sys.stdout.flush()
+        sys.stdout = stdout
+        os.dup2(kept, 1)
+        os.close(kept)

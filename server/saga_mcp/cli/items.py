@@ -1,0 +1,121 @@
+"""What waits for a person in a realm, with what a person needs to choose: since when, how urgent, what it holds up.
+
+Reads the log only. More than the domain's own list of items, because ages and quarantined sagas are in no fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from saga_mcp.domain.attention import VERBS, Item, items
+from saga_mcp.domain.errors import SagaQuarantined
+from saga_mcp.domain.rollback import in_scope
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import ItemKind, OnUndoFailure, Phase, Urgency
+from saga_mcp.log.port import Record, SagaLog, SagaRow
+
+OFFERED = frozenset(
+    {
+        "retry",
+        "resolve --landed",
+        "resolve --landed --result",
+        "resolve --absent",
+        "resolve --undone",
+        "resolve --overwrite",
+        "resolve --keep",
+        "exempt",
+        "commit",
+        "abort",
+    }
+)
+"""Verbs that this command has."""
+
+_PAGE = 1000
+_BY_URGENCY = {Urgency.HIGH: 0, Urgency.NORMAL: 1, Urgency.LOW: 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One attention item as a person meets it."""
+
+    item: Item
+    saga: Saga | None
+    """None: its events cannot be read."""
+    purpose: str
+    since: float
+    """Wall clock of the last event that concerns it, in seconds since the epoch."""
+    blocks: int
+    """Steps of the same saga that are undone only after it."""
+
+    @property
+    def verbs(self) -> tuple[str, ...]:
+        """What a person can do about it with this command."""
+        return verbs(self.item.kind)
+
+
+def verbs(kind: ItemKind) -> tuple[str, ...]:
+    """What a person can do about an item of that kind with this command."""
+    return () if kind is ItemKind.QUARANTINE else tuple(verb for verb in VERBS[kind] if verb in OFFERED)
+
+
+async def rows(log: SagaLog, realm: str, *, open_only: bool = False, attention_only: bool = False) -> list[SagaRow]:
+    """Every saga of the realm, newest first."""
+    found: list[SagaRow] = []
+    while True:
+        page = await log.sagas(
+            realm, open_only=open_only, attention_only=attention_only, limit=_PAGE, offset=len(found)
+        )
+        found.extend(page)
+        if len(page) < _PAGE:
+            return found
+
+
+async def history(log: SagaLog, saga_id: str) -> AsyncIterator[Record]:
+    """Every event of a saga, in order."""
+    seq = 0
+    while page := await log.history(saga_id, after_seq=seq, limit=_PAGE):
+        for record in page:
+            yield record
+        seq = page[-1].seq
+
+
+async def waiting(log: SagaLog, realm: str) -> list[Waiting]:
+    """Everything of the realm that waits for a person: the urgent first, then the oldest."""
+    found: list[Waiting] = []
+    for row in await rows(log, realm, attention_only=True):
+        found.extend(await of_saga(log, row))
+    return sorted(found, key=lambda each: (_BY_URGENCY[each.item.urgency], each.since, each.item.name))
+
+
+async def of_saga(log: SagaLog, row: SagaRow) -> list[Waiting]:
+    """What waits for a person in one saga."""
+    try:
+        saga = await log.load(row.id)
+        since: dict[int, float] = {}
+        async for record in history(log, row.id):
+            since[getattr(record.event, "step", 0)] = record.at
+    except SagaQuarantined as error:
+        item = Item(saga_id=row.id, step=0, kind=ItemKind.QUARANTINE, urgency=Urgency.HIGH, message=error.reason)
+        return [Waiting(item=item, saga=None, purpose=row.purpose, since=row.updated_at, blocks=0)]
+    return [
+        Waiting(
+            item=item,
+            saga=saga,
+            purpose=row.purpose,
+            since=since.get(item.step, row.updated_at),
+            blocks=blocked(saga, item.step),
+        )
+        for item in items(saga)
+    ]
+
+
+def blocked(saga: Saga, number: int) -> int:
+    """How many older steps are undone only after step `number` (S5.4)."""
+    step = saga.find_step(number)
+    if step is None or saga.phase is not Phase.COMPENSATING or saga.on_undo_failure is not OnUndoFailure.HALT:
+        return 0
+    return sum(
+        other.order < step.order and not other.settled and in_scope(saga, other)
+        for other in (saga.step(older) for older in saga.undo_stack)
+    )

@@ -1,0 +1,273 @@
+"""The commands that only look: the status page, `list`, `show`, `attention`."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import anyio
+import typer
+
+from saga_mcp.cli import views
+from saga_mcp.cli.ground import Ground, open_log, stand_on
+from saga_mcp.cli.items import Waiting, blocked, history, rows, verbs, waiting
+from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
+from saga_mcp.cli.output import CommandFailed, Output, age, count
+from saga_mcp.cli.timeline import timeline, timeline_json
+from saga_mcp.domain.attention import Item, items, summary
+from saga_mcp.domain.errors import SagaNotFound
+from saga_mcp.domain.ids import normal_saga_id
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonObject
+from saga_mcp.log.owners import LivingOwner
+from saga_mcp.log.port import Record, SagaLog, SagaRow
+
+
+def status_page(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
+    """What is configured, who is alive, what waits, and what to do next."""
+    ground = stand_on(config)
+    anyio.run(_status_page, ground, Output(as_json))
+
+
+async def _status_page(ground: Ground, output: Output) -> None:
+    servers = ground.servers()
+    found: list[SagaRow] = []
+    attention: list[Waiting] = []
+    if ground.database_exists():
+        async with open_log(ground) as log:
+            found = await rows(log, ground.realm, open_only=True)
+            attention = await waiting(log, ground.realm)
+    moves = _next_moves(ground, servers, found, attention)
+    if output.as_json:
+        output.json(
+            {
+                "config": str(ground.path),
+                "realm": ground.realm,
+                "database": ground.database,
+                "database_exists": ground.database_exists(),
+                "servers": [_server_json(server) for server in servers],
+                "open_sagas": len(found),
+                "items": len(attention),
+                "next": [*moves],
+            }
+        )
+        return
+    output.text(
+        f"config    {ground.path}",
+        f"realm     {ground.realm}",
+        f"saga log  {ground.database}{'' if ground.database_exists() else '  (not there yet)'}",
+        f"server    {servers_words(servers)}",
+        "",
+        *(f"next: {move}" for move in moves),
+        "",
+        f"{count(len(found), 'open saga')}, {count(len(attention), 'item')} for a person",
+    )
+
+
+def _next_moves(
+    ground: Ground, servers: list[LivingOwner], found: list[SagaRow], attention: list[Waiting]
+) -> list[str]:
+    moves: list[str] = []
+    if attention:
+        moves.append("saga-mcp attention           what waits for you, and what you can do about it")
+    if found:
+        moves.append("saga-mcp list --open         sagas that are not at rest")
+    if not ground.database_exists():
+        moves.append("saga-mcp check               whether the config and the tools are right")
+    if not servers:
+        moves.append("saga-mcp serve               started by your MCP client; see `saga-mcp serve --help`")
+    return moves or ["nothing waits for you; saga-mcp list shows what happened"]
+
+
+def list_sagas(
+    *,
+    open_only: Annotated[bool, typer.Option("--open", help="Only those that are not final, or need a person.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most that many, newest first.")] = 50,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """List sagas, newest first. Changes nothing.
+
+    Example: saga-mcp list --open
+    """
+    ground = stand_on(config)
+
+    async def run() -> None:
+        async with open_log(ground) as log:
+            found = await rows(log, ground.realm, open_only=open_only)
+        output = Output(as_json)
+        if as_json:
+            shown = [views.row_json(row) for row in found[:limit]]
+            output.json({**_where(ground), "sagas": [*shown], "total": len(found)})
+            return
+        if found:
+            views.saga_table(output, found[:limit], time.time())
+        if len(found) > limit:
+            output.text(f"... and {len(found) - limit} older: --limit {len(found)}")
+        output.text(*_no_server(ground), f"{views.states(found)}, in {ground.database}")
+
+    anyio.run(run)
+
+
+def attention(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+    """List what waits for a person, and what can be done about each. Changes nothing.
+
+    Example: saga-mcp attention
+    """
+    ground = stand_on(config)
+
+    async def run() -> None:
+        async with open_log(ground) as log:
+            found = await waiting(log, ground.realm)
+        output = Output(as_json)
+        if as_json:
+            output.json({**_where(ground), "items": [views.waiting_json(each) for each in found]})
+            return
+        if found:
+            views.waiting_table(output, found, time.time())
+        output.text(*_no_server(ground), f"{count(len(found), 'item')} for a person, in {ground.database}")
+
+    anyio.run(run)
+
+
+def show(
+    name: Annotated[str, typer.Argument(metavar="ID|ITEM", help="A saga, or <saga>.<step>.", show_default=False)],
+    *,
+    with_timeline: Annotated[bool, typer.Option("--timeline", help="Every event, as an audit trail.")] = False,
+    values: ValuesOption = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Show one saga, its history, or one item. Changes nothing.
+
+    Example: saga-mcp show sg-7k2m... --timeline
+    """
+    ground = stand_on(config)
+    saga_id, step = split_name(name)
+    output = Output(as_json)
+
+    async def run() -> None:
+        async with open_log(ground) as log:
+            saga = await load(log, ground, saga_id)
+            if step is not None and saga.find_step(step) is None and not (step == 0 and items(saga)):
+                raise CommandFailed(f"Saga {saga_id} has no step {step}.", code="item_not_found")
+            records = [record async for record in history(log, saga_id)]
+        if step is not None:
+            records = [record for record in records if getattr(record.event, "step", 0) == step]
+        if as_json:
+            shown = _show_json(saga, step, values=values)
+            if with_timeline:
+                shown["timeline"] = timeline_json(records, values=values)
+            output.json({**_where(ground), **shown, "summary": summary(saga)})
+            return
+        _show_text(output, saga, step, records, with_timeline=with_timeline, values=values)
+        output.text(*_no_server(ground), summary(saga))
+
+    anyio.run(run)
+
+
+def _show_json(saga: Saga, step: int | None, *, values: bool) -> JsonObject:
+    if step is None:
+        return {"saga": views.saga_json(saga, values=values)}
+    item = _item_at(saga, step)
+    found = saga.find_step(step)
+    return {
+        "item": None if item is None else views.item_json(item) | {"blocks": blocked(saga, step)},
+        "step": None if found is None else views.step_json(found, values=values),
+    }
+
+
+def _show_text(
+    output: Output, saga: Saga, step: int | None, records: list[Record], *, with_timeline: bool, values: bool
+) -> None:
+    if step is not None:
+        item = _item_at(saga, step)
+        found = saga.find_step(step)
+        if found is not None:
+            views.step_text(output, found, values=values and not with_timeline)
+        if item is None:
+            output.text("Nothing waits for a person here.")
+        else:
+            output.text(f"{item.name}  {views.what(item)}")
+            output.text(*(f"  saga-mcp {_command(verb, item.name)}" for verb in verbs(item.kind)))
+            if held := blocked(saga, step):
+                output.text(f"{count(held, 'older step')} waits for it.")
+        output.text("")
+    if with_timeline:
+        output.text(*timeline(records, values=values), "")
+    elif step is None:
+        views.saga_text(output, saga, records[0].at, values=values)
+
+
+def _command(verb: str, item: str) -> str:
+    word, _, rest = verb.partition(" ")
+    rest = rest.replace("--result", "--result JSON")
+    name = item.rpartition(".")[0] if word in {"commit", "abort"} else item
+    return f"{word} {name} {rest}".rstrip()
+
+
+def _item_at(saga: Saga, step: int) -> Item | None:
+    return next((item for item in items(saga) if item.step == step), None)
+
+
+# --- what other commands look up too ----------------------------------------------------------------------------------
+
+
+def split_name(text: str) -> tuple[str, int | None]:
+    """The saga, and the step of an item, that a person named.
+
+    Raises:
+        CommandFailed: it is neither an id nor an item.
+    """
+    name, dot, number = text.strip().rpartition(".")
+    step = int(number) if dot and number.isascii() and number.isdecimal() else None
+    saga_id = normal_saga_id(name if step is not None else text)
+    if saga_id is None:
+        raise CommandFailed(
+            f'"{text[:80]}" is neither a saga id nor an item (<saga>.<step>): mistyped or cut. See `saga-mcp list`.',
+            code="invalid_arguments",
+        )
+    return saga_id, step
+
+
+async def load(log: SagaLog, ground: Ground, saga_id: str) -> Saga:
+    """A saga of this realm.
+
+    Raises:
+        CommandFailed: the log of this realm does not hold it.
+    """
+    try:
+        saga = await log.load(saga_id)
+    except SagaNotFound:
+        saga = Saga(id=saga_id)
+    if not saga.opened or saga.realm != ground.realm:
+        raise CommandFailed(
+            f"There is no saga {saga_id} of the realm {ground.realm} in {ground.database}. See `saga-mcp list`; "
+            "another realm is another config: --config FILE.",
+            code="saga_not_found",
+        )
+    return saga
+
+
+def servers_words(servers: list[LivingOwner]) -> str:
+    """Which servers of the realm are alive."""
+    if not servers:
+        return "none of this realm is alive"
+    now = time.time()
+    return ", ".join(f"pid {server.pid}, up {age(now - server.started_at)}" for server in servers)
+
+
+def _server_json(server: LivingOwner) -> JsonObject:
+    return {"pid": server.pid, "owner": server.id, "up_s": round(max(0.0, time.time() - server.started_at), 1)}
+
+
+def _where(ground: Ground) -> JsonObject:
+    servers = ground.servers()
+    return {"realm": ground.realm, "database": ground.database, "servers": [_server_json(each) for each in servers]}
+
+
+def _no_server(ground: Ground) -> list[str]:
+    """What a person has to know before they trust what they read."""
+    if ground.servers():
+        return []
+    return [f"No server of the realm {ground.realm} is alive: nothing goes on until one starts, or a command drives."]

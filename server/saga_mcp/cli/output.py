@@ -1,0 +1,120 @@
+"""How every command speaks: text or JSON on stdout, remarks on stderr, and what its exit code says.
+
+Its own module so that no command decides for itself what a failure looks like. JSON on stdout is always the whole
+answer, errors included, so that a script never has to read prose.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NoReturn
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from saga_mcp.domain.values import JsonValue
+from saga_mcp.edge.clean import escape
+
+_WIDE = 200
+"""Columns of a table that no terminal limits: it is read by a program or kept in a file."""
+
+
+class Exit(IntEnum):
+    """What an exit code means (DESIGN.md 5.4)."""
+
+    DONE = 0
+    FAILED = 1
+    """Refused, or tried without success."""
+    USAGE = 2
+    """The command line or the config is wrong."""
+
+
+class CommandFailed(Exception):
+    """A command ends here: `main` prints why, as text or as JSON.
+
+    Args:
+        message: what is wrong and what to do about it.
+        code: stable name of the condition.
+        exit_code: see `Exit`.
+        details: more of it, for `--json`.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str = "failed",
+        exit_code: Exit = Exit.FAILED,
+        details: dict[str, JsonValue] | None = None,
+    ) -> None:
+        self.code = code
+        self.exit_code = exit_code
+        self.details = details or {}
+        super().__init__(message)
+
+
+def wrong_usage(message: str) -> NoReturn:
+    """End the command because of how it was called.
+
+    Raises:
+        CommandFailed: always.
+    """
+    raise CommandFailed(message, code="usage", exit_code=Exit.USAGE)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Where a command's answer goes, and in which form."""
+
+    as_json: bool
+
+    def json(self, value: JsonValue) -> None:
+        """Print the answer of `--json`."""
+        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=True) + "\n")
+
+    def text(self, *lines: str) -> None:
+        """Print lines for people; what came from outside is escaped by whoever put it in."""
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """Print a table; every cell is shown whole, in as many lines as the terminal makes it take."""
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for name in columns:
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            table.add_row(*(Text(escape(cell)) for cell in row))
+        width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
+        console = Console(file=sys.stdout, width=width, highlight=False)
+        console.print(table)
+
+    def remark(self, text: str) -> None:
+        """Tell a person what is going on; never part of the answer."""
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
+def report(error: CommandFailed, *, as_json: bool) -> None:
+    """Print why a command failed."""
+    if as_json:
+        Output(as_json=True).json({"error": {"code": error.code, "message": str(error), **error.details}})
+    else:
+        sys.stderr.write(f"{error}\n")
+
+
+def count(number: int, noun: str) -> str:
+    """`1 saga`, `2 sagas`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def age(seconds: float) -> str:
+    """How long ago, in the one unit that matters: `14m`."""
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= size:
+            return f"{int(seconds // size)}{unit}"
+    return f"{max(0, int(seconds))}s"

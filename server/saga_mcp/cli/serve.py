@@ -1,0 +1,87 @@
+"""`saga-mcp serve`: one MCP client over stdin and stdout.
+
+Imported only after stdout is the wire, and light: no Typer, no Rich. Everything it says goes to stderr, which most
+clients keep in their log of the server.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NoReturn, cast
+
+import anyio
+
+from saga_mcp import app
+from saga_mcp.config import ConfigError, LoadedConfig
+from saga_mcp.domain.errors import SagaError
+from saga_mcp.edge.logging import LogLevel, configure_logging
+from saga_mcp.edge.server import build_server
+from saga_mcp.edge.stdio import serve_stdio
+from saga_mcp.edge.stdout import WireStreams
+
+LEVELS = ("debug", "info", "warning", "error")
+_DONE, _FAILED, _USAGE = 0, 1, 2
+
+
+def serve(wire: WireStreams, arguments: list[str]) -> int:
+    """Serve until the client closes stdin or a signal arrives.
+
+    Args:
+        wire: the real stdin and stdout.
+        arguments: what followed `serve` on the command line.
+
+    Returns:
+        The exit code.
+    """
+    try:
+        options = _Parser(prog="saga-mcp serve", add_help=False, allow_abbrev=False).parse(arguments)
+        configure_logging(cast("LogLevel", options.log_level), json=bool(options.log_json), stream=sys.stderr)
+        loaded = app.load(options.config)
+    except (_WrongUsage, ConfigError) as error:
+        sys.stderr.write(f"{error}\n")
+        return _USAGE
+    for warning in loaded.warnings:
+        sys.stderr.write(f"{loaded.path.name}: warn {warning}\n")
+    try:
+        anyio.run(_serve, wire, loaded)
+    except (SagaError, OSError, BaseExceptionGroup) as error:
+        unexpected = [leaf for leaf in _leaves(error) if not isinstance(leaf, SagaError | OSError)]
+        if unexpected:
+            raise
+        for leaf in _leaves(error):
+            sys.stderr.write(f"saga-mcp serve: {leaf}\n")
+        return _FAILED
+    return _DONE
+
+
+async def _serve(wire: WireStreams, loaded: LoadedConfig) -> None:
+    async with app.open_app(loaded) as opened:
+        server = build_server(opened.engine, opened.catalogue)
+        await serve_stdio(server, wire, drain=opened.engine.drain)
+
+
+class _WrongUsage(Exception):
+    """The command line is wrong; the message says how."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """Reports what is wrong instead of ending the process, so that `serve` says everything in one place."""
+
+    def parse(self, arguments: list[str]) -> argparse.Namespace:
+        self.add_argument("--config", type=Path)
+        self.add_argument("--log-level", choices=LEVELS, default="info")
+        self.add_argument("--log-json", action="store_true")
+        return self.parse_args(arguments)
+
+    def error(self, message: str) -> NoReturn:
+        raise _WrongUsage(f"saga-mcp serve: {message}. See `saga-mcp serve --help`.")
+
+
+def _leaves(error: BaseException) -> list[BaseException]:
+    """What went wrong, without the task groups that it passed through."""
+    if isinstance(error, BaseExceptionGroup):
+        parts: tuple[BaseException, ...] = error.exceptions
+        return [leaf for part in parts for leaf in _leaves(part)]
+    return [error]

@@ -1,0 +1,259 @@
+"""How sagas and attention items look: the same facts as JSON for programs and as text for people.
+
+Pure. A tool's error and what a manual undo asks are shown, because a person decides on them; arguments, results and
+captures only on request (S11.4).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from saga_mcp.cli.items import Waiting, verbs
+from saga_mcp.cli.output import Output, age, count
+from saga_mcp.cli.timeline import local_time, utc_time
+from saga_mcp.domain.attention import Item, items, reported_state, summary, tally
+from saga_mcp.domain.duties import busy
+from saga_mcp.domain.state import Part, Saga, Step
+from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, PartState, Phase, StepState
+from saga_mcp.edge.clean import escape
+from saga_mcp.edge.wording import waits_for, why
+from saga_mcp.log.port import SagaRow
+
+_LONGEST = 200
+
+
+def row_json(row: SagaRow) -> JsonObject:
+    """A saga in a list."""
+    return {
+        "id": row.id,
+        "state": row.state,
+        "phase": row.phase,
+        "purpose": row.purpose,
+        "steps": row.steps,
+        "items": row.items,
+        "busy": row.busy,
+        "opened_at": utc_time(row.opened_at),
+        "updated_at": utc_time(row.updated_at),
+    }
+
+
+def saga_json(saga: Saga, *, values: bool = False) -> JsonObject:
+    """One saga, whole."""
+    counted = tally(saga)
+    return {
+        "id": saga.id,
+        "realm": saga.realm,
+        "state": reported_state(saga),
+        "phase": saga.phase.value,
+        "purpose": saga.purpose,
+        "cause": saga.cause,
+        "reason": saga.reason,
+        "by": saga.aborted_by,
+        "busy": busy(saga),
+        "abort_wanted": saga.abort_wanted is not None,
+        "savepoints": [mark.name for mark in saga.savepoints],
+        "steps": [step_json(step, values=values) for step in saga.steps],
+        "items": [item_json(item) for item in items(saga)],
+        "counts": {
+            "done": counted.done,
+            "undone": counted.undone,
+            "no_effect": counted.no_effect,
+            "by_person": counted.by_person,
+            "residue": counted.residue,
+            "exempt": counted.exempt,
+            "running": counted.running,
+            "open": counted.open,
+        },
+        "summary": summary(saga),
+    }
+
+
+def step_json(step: Step, *, values: bool = False) -> JsonObject:
+    """One step, with the parts of its undo."""
+    shown: JsonObject = {
+        "step": step.number,
+        "tool": step.tool,
+        "kind": step.kind.value,
+        "state": step.state.value,
+        "running": step.running,
+        "attempts": step.attempts,
+        "step_key": step.plan.step_key,
+        "person": step.person,
+        "error": step.error,
+        "note": step.note,
+        "build_error": step.build_error,
+        "undo": None if step.parts is None else [_part_json(part, values=values) for part in step.parts],
+    }
+    return shown | {"args": step.plan.args, "result": step.result, "capture": step.capture} if values else shown
+
+
+def _part_json(part: Part, *, values: bool) -> JsonObject:
+    shown: JsonObject = {
+        "part": part.id,
+        "action": part.spec.action.value,
+        "tool": part.spec.tool,
+        "state": part.state.value,
+        "attempts": part.tries,
+        "error": part.error,
+    }
+    return shown | {"args": part.spec.args, "message": part.spec.message} if values else shown
+
+
+def item_json(item: Item) -> JsonObject:
+    """An attention item by itself."""
+    return {
+        "item": item.name,
+        "saga": item.saga_id,
+        "step": item.step,
+        "kind": item.kind.value,
+        "tool": item.tool,
+        "urgency": item.urgency.value,
+        "waits_for": waits_for(item.kind),
+        "message": item.message,
+        "do": [*verbs(item.kind)],
+    }
+
+
+def waiting_json(each: Waiting) -> JsonObject:
+    """An attention item in the list."""
+    return item_json(each.item) | {"purpose": each.purpose, "since": utc_time(each.since), "blocks": each.blocks}
+
+
+def saga_table(output: Output, found: Iterable[SagaRow], now: float) -> None:
+    """Print sagas, one a row."""
+    output.table(
+        ("SAGA", "STATE", "STEPS", "ITEMS", "AGE", "PURPOSE"),
+        [(row.id, row.state, str(row.steps), str(row.items), age(now - row.opened_at), row.purpose) for row in found],
+    )
+
+
+def waiting_table(output: Output, found: Sequence[Waiting], now: float) -> None:
+    """Print attention items, one a row."""
+    output.table(
+        ("ITEM", "AGE", "URGENCY", "WHAT", "PURPOSE", "BLOCKS", "DO"),
+        [
+            (
+                each.item.name,
+                age(now - each.since),
+                each.item.urgency.value,
+                what(each.item),
+                each.purpose,
+                str(each.blocks or ""),
+                do(each.item),
+            )
+            for each in found
+        ],
+    )
+
+
+def what(item: Item) -> str:
+    """What waits, in a line: `charge: dead_letter (the undo failed for good ...): card expired`."""
+    tool = f"{item.tool}: " if item.tool else ""
+    message = f": {_cut(item.message)}" if item.message else ""
+    return f"{tool}{item.kind.value} ({waits_for(item.kind)}){message}"
+
+
+def do(item: Item) -> str:
+    """The verbs that fit."""
+    return " | ".join(verbs(item.kind)) or f"show {item.saga_id} --timeline"
+
+
+def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool = False) -> None:
+    """Print one saga, but for the line that sums it up."""
+    purpose = f'  "{escape(saga.purpose)}"' if saga.purpose else ""
+    output.text(f"{saga.id}{purpose}", f"opened {local_time(opened_at)} in realm {escape(saga.realm)}")
+    if saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}:
+        reason = f' ("{escape(saga.reason)}")' if saga.reason else ""
+        output.text(f"undone because {why(saga, lambda tool: tool)}{reason}")
+    if saga.savepoints:
+        output.text(f"save-points: {', '.join(escape(mark.name) for mark in saga.savepoints)}")
+    if saga.steps:
+        output.text("")
+        output.table(
+            ("STEP", "TOOL", "KIND", "STATE", "UNDO", "ERROR"),
+            [
+                (str(step.number), step.tool, step.kind.value, _state(step), undo_state(step), _cut(step.error))
+                for step in saga.steps
+            ],
+        )
+    if values:
+        for step in saga.steps:
+            _values_text(output, step)
+    if found := items(saga):
+        output.text("")
+        output.table(("ITEM", "WHAT", "DO"), [(item.name, what(item), do(item)) for item in found])
+    output.text("")
+
+
+def step_text(output: Output, step: Step, *, values: bool = False) -> None:
+    """Print one step and the parts of its undo."""
+    output.text(f"step {step.number} {escape(step.tool)} ({step.kind.value}): {_state(step)}")
+    for label, text in (("error", step.error), ("undo", step.build_error), ("note", step.note)):
+        if text:
+            output.text(f"{label}: {escape(text)}")
+    if step.parts:
+        output.table(
+            ("PART", "UNDO", "STATE", "ATTEMPTS", "LAST ERROR"),
+            [
+                (
+                    part.id,
+                    part.spec.tool or part.spec.action.value,
+                    part.state.value,
+                    str(part.tries),
+                    _cut(part.error or part.spec.message),
+                )
+                for part in step.parts
+            ],
+        )
+    if values:
+        _values_text(output, step)
+
+
+def _values_text(output: Output, step: Step) -> None:
+    shown: list[tuple[str, JsonValue]] = [("args", step.plan.args), ("result", step.result), ("capture", step.capture)]
+    shown += [(f"undo {part.id} {part.spec.tool} args", part.spec.args) for part in step.parts or () if part.spec.args]
+    for name, value in shown:
+        if value is not None:
+            output.text(f"step {step.number} {escape(name)} = {escape(json.dumps(value, ensure_ascii=False))}")
+
+
+def undo_state(step: Step) -> str:
+    """How far the undo of a step is."""
+    if step.kind is not Kind.COMPENSABLE or step.state in {StepState.FAILED, StepState.CANCELLED, StepState.EXEMPT}:
+        return "-"
+    if step.parts is None:
+        return "cannot be built"
+    if step.state is StepState.COMPENSATED and step.person:
+        return f"by {escape(step.person)}"
+    return "; ".join(
+        f"{part.spec.tool if part.spec.action is PartAction.CALL else part.spec.action.value} {_PARTS[part.state]}"
+        for part in step.parts
+    )
+
+
+_PARTS = {
+    PartState.PENDING: "ready",
+    PartState.INTENDED: "running",
+    PartState.DONE: "done",
+    PartState.UNDO_IN_DOUBT: "in doubt",
+    PartState.WAITING: "waits for a person",
+}
+
+
+def _state(step: Step) -> str:
+    flags = [word for word, holds in (("running", step.running), ("landed late", step.late)) if holds]
+    return f"{step.state.value} ({', '.join(flags)})" if flags else step.state.value
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def states(found: Iterable[SagaRow]) -> str:
+    """`3 sagas: 1 active, 2 compensated`."""
+    counted: dict[str, int] = {}
+    for row in found:
+        counted[row.state] = counted.get(row.state, 0) + 1
+    parts = ", ".join(f"{number} {state}" for state, number in sorted(counted.items()))
+    return f"{count(sum(counted.values()), 'saga')}{f': {parts}' if parts else ''}"
