@@ -1,0 +1,1 @@
+"""The MCP edge: tool list, results, control tools, and the stdio transport."""
