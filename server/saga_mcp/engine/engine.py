@@ -33,10 +33,10 @@ from saga_mcp.engine.port import (
     SagaIdMistyped,
     UnknownTool,
 )
-from saga_mcp.engine.supervise import wait_for
+from saga_mcp.engine.supervise import wait_for, within
 from saga_mcp.engine.workshop import Decider, Workshop
-from saga_mcp.log.port import Decided, Owners, SagaLog, SagaRow
-from saga_mcp.tools.port import CallContext, Catalogue, Landed, Missed, Tool, ToolAnswer
+from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
+from saga_mcp.tools.port import CallContext, Catalogue, Landed, Lost, Missed, Tool, ToolAnswer
 
 
 class Engine:
@@ -139,19 +139,18 @@ class Engine:
             raise RuntimeError(message)
 
         context = CallContext(saga_id="", number=0, key="", attempt=1, register_undo=register_undo)
-        with anyio.move_on_after(min(tool.pair.timeout_s, self._shop.settings.reply_within_s)):
-            match await tool.call(args, context):
-                case Landed(answer=answer):
-                    return CallReply(answer=answer)
-                case Missed(answer=answer):
-                    return CallReply(answer=answer, code="step_failed")
-                case lost:
-                    return CallReply(
-                        answer=_error_answer(f"The read got no answer: {lost.reason}."), code="step_failed"
-                    )
-        return CallReply(
-            answer=_error_answer("The read did not answer in time. It changed nothing."), code="step_failed"
-        )
+        limit = min(tool.pair.timeout_s, self._shop.settings.reply_within_s)
+        match await within(limit, lambda: tool.call(args, context), self._tasks, self._shop.clock):
+            case Landed(answer=answer):
+                return CallReply(answer=answer)
+            case Missed(answer=answer):
+                return CallReply(answer=answer, code="step_failed")
+            case Lost(reason=reason):
+                return CallReply(answer=_error_answer(f"The read got no answer: {reason}."), code="step_failed")
+            case None:
+                return CallReply(
+                    answer=_error_answer("The read did not answer in time. It changed nothing."), code="step_failed"
+                )
 
     def _plan(self, tool: Tool, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:
         pair = tool.pair
@@ -222,7 +221,10 @@ class Engine:
         known = await self._shop.log.saga_of_key(self._shop.settings.realm, caller.id, key) if key else None
         if known is not None:
             return await self._joined(known)
-        return (await self._shop.decide(new, lambda saga, _: () if saga.opened else (opening,))).saga
+        try:
+            return (await self._shop.decide(new, lambda saga, _: () if saga.opened else (opening,))).saga
+        except SagaKeyTaken as taken:
+            return await self._joined(taken.saga_id)
 
     async def _joined(self, known: str) -> Saga:
         saga = await self._shop.log.load(known)

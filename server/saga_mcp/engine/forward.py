@@ -13,7 +13,8 @@ import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import duties
-from saga_mcp.domain.events import PartSpec, SagaOpened, StepPlan, UndoRegistered
+from saga_mcp.domain.errors import SagaNotFound
+from saga_mcp.domain.events import Event, PartSpec, SagaOpened, StepPlan, UndoRegistered
 from saga_mcp.domain.saga_decisions import begin_step
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import (
@@ -67,13 +68,15 @@ class Forward:
         self._shop = workshop
         self._driver = driver
         self._tasks = tasks
+        self._in_hand: dict[tuple[str, int], anyio.Event] = {}
+        """Steps that a task here sends, and sends again."""
 
     async def run(self, order: Order, ticket: Ticket) -> None:
         """Do the whole step. What the log refused, or the tool did, stands on the ticket."""
         try:
             decided = await self._shop.decide(
                 ticket.saga_id,
-                lambda saga, _: begin_step(saga, order.plan, self._shop.owners.me, opening=order.opening),
+                lambda saga, _: self._begin(saga, order),
                 pairs=(self._shop.row(order.tool),),
             )
         except Exception as error:  # noqa: BLE001 - the waiting request raises it
@@ -83,6 +86,11 @@ class Forward:
         ticket.saga = decided.saga
         ticket.number = len(decided.saga.steps)
         await self._guarded(ticket, lambda: self._attempts(order.tool, order.tool.pair, ticket))
+
+    def _begin(self, saga: Saga, order: Order) -> tuple[Event, ...]:
+        if saga.opened and saga.realm != self._shop.settings.realm:
+            raise SagaNotFound(saga.id)
+        return begin_step(saga, order.plan, self._shop.owners.me, opening=order.opening)
 
     async def _guarded(self, ticket: Ticket, work: Callable[[], Awaitable[None]]) -> None:
         """Nothing that goes wrong with one step may end the others."""
@@ -95,7 +103,14 @@ class Forward:
             ticket.known.set()
 
     async def resend(self, saga: Saga, number: int) -> None:
-        """Send a retriable step again with the same key; a person is asked when its attempts are used up (S7.2)."""
+        """Send a retriable step again with the same key; a person is asked when its attempts are used up (S7.2).
+
+        A step that is in hand here already is sent again by the task that has it: this only waits for that.
+        """
+        in_hand = self._in_hand.get((saga.id, number))
+        if in_hand is not None:
+            await in_hand.wait()
+            return
         step = saga.step(number)
         pair = await self._shop.pair(step)
         tool = self._shop.catalogue.tool(step.tool)
@@ -108,6 +123,14 @@ class Forward:
             await self._attempts(tool, pair, ticket)
 
     async def _attempts(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:
+        slot = (ticket.saga_id, ticket.number)
+        self._in_hand[slot] = anyio.Event()
+        try:
+            await self._attempts_in_hand(tool, pair, ticket)
+        finally:
+            self._in_hand.pop(slot).set()
+
+    async def _attempts_in_hand(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:
         while True:
             await self._attempt(tool, pair, ticket)
             step = ticket.saga.step(ticket.number) if ticket.saga is not None else None

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import anyio
+from anyio.abc import TaskGroup
 
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import probed_absent, probed_landed, probes_ended
+from saga_mcp.engine.supervise import within
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.tools.pair import Retry
 from saga_mcp.tools.port import Absent, Landed, NoVerdict, ProbeVerdict, Tool
@@ -16,8 +17,9 @@ _SCHEDULE = Retry(first_delay_s=0.5, max_delay_s=10.0)
 class Probing:
     """Probes the forward actions that are in doubt."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
         self._shop = workshop
+        self._tasks = tasks
 
     async def run(self, saga: Saga, number: int) -> None:
         """Probe one step that no longer runs, until a verdict is stored or `probe_for_s` is over."""
@@ -62,6 +64,6 @@ class Probing:
         )
 
     async def _ask(self, tool: Tool, saga: Saga, number: int) -> ProbeVerdict:
-        with anyio.move_on_after(tool.pair.timeout_s):
-            return await tool.probe(self._shop.facts(saga, saga.step(number)))
-        return NoVerdict(error="the probe did not answer in time")
+        facts = self._shop.facts(saga, saga.step(number))
+        verdict = await within(tool.pair.timeout_s, lambda: tool.probe(facts), self._tasks, self._shop.clock)
+        return verdict or NoVerdict(error="the probe did not answer in time")

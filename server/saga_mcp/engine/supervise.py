@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import anyio
+from anyio.abc import TaskGroup
 
 from saga_mcp.engine.clock import Clock
 
@@ -43,6 +44,35 @@ async def wait_for(event: anyio.Event, seconds: float, clock: Clock) -> bool:
         await event.wait()
         waiting.cancel_scope.cancel()
     return event.is_set()
+
+
+async def within(seconds: float, call: Callable[[], Awaitable[T]], tasks: TaskGroup, clock: Clock) -> T | None:
+    """The answer of a read, or None where it does not come in time.
+
+    The read is a task of its own: one in a thread cannot be stopped, and must hold up nobody.
+    """
+    answers: list[T] = []
+    errors: list[Exception] = []
+    scope = anyio.CancelScope()
+    ended = anyio.Event()
+
+    async def run() -> None:
+        try:
+            with scope:
+                answers.append(await call())
+        except Exception as error:  # noqa: BLE001 - raised to whoever waits
+            errors.append(error)
+        finally:
+            ended.set()
+
+    tasks.start_soon(run)
+    try:
+        await wait_for(ended, seconds, clock)
+    finally:
+        scope.cancel()
+    if errors:
+        raise errors[0]
+    return answers[0] if answers else None
 
 
 class Supervised(Generic[T]):

@@ -58,7 +58,7 @@ class LocalDriver:
         self._shop = workshop
         self._tasks = tasks
         self._undoing = Undoing(workshop)
-        self._probing = Probing(workshop)
+        self._probing = Probing(workshop, tasks)
         self._drives: dict[str, _Drive] = {}
         self._trouble: dict[str, tuple[int, float]] = {}
         self._changed = anyio.Event()
@@ -143,7 +143,8 @@ class LocalDriver:
                 break
             if acted:
                 continue
-            if not busy(saga) and not drive.beside:
+            # What was appended after this look has set `wake` again.
+            if not busy(saga) and not drive.beside and not drive.wake.is_set():
                 return
             await wait_for(drive.wake, pause, self._shop.clock)
 
@@ -160,9 +161,12 @@ class LocalDriver:
 
     async def _due_in(self, duty: Duty, drive: _Drive) -> float:
         """Seconds until this duty's back-off is over; 0: now."""
-        if not isinstance(duty, RunUndo) or not duty.part.attempts:
+        if not isinstance(duty, RunUndo):
             return 0.0
-        return await self._back_off(duty.step, duty.part, drive)
+        part = duty.part
+        # A person's "retry" clears both: it goes out at once.
+        failed_before = part.attempts > 0 or (part.tries > 0 and part.error != "")
+        return await self._back_off(duty.step, part, drive) if failed_before else 0.0
 
     async def _back_off(self, step: Step, part: Part, drive: _Drive) -> float:
         slot = (step.number, part.id, part.tries)
@@ -171,7 +175,7 @@ class LocalDriver:
             policy = await self._undoing.policy(step, part)
             if part.attempts >= policy.retry.attempts:
                 return 0.0
-            drive.not_before[slot] = now + self._shop.clock.jitter(policy.retry.delay_s(part.attempts))
+            drive.not_before[slot] = now + self._shop.clock.jitter(policy.retry.delay_s(part.attempts or part.tries))
         return drive.not_before[slot] - now
 
     async def _act(self, saga: Saga, duty: Duty) -> None:
@@ -237,23 +241,30 @@ class LocalDriver:
         while not self._stopping:
             try:
                 for row in await self._shop.log.busy_sagas(self._shop.settings.realm):
-                    await self._consider(row)
+                    await self._look_after(row)
             except LogUnavailable as error:
                 _log.warning("log_unavailable", reason=str(error))
             except Exception:  # noqa: BLE001 - the scan goes on for ever
                 _log.exception("recovery_scan_failed")
             await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
 
+    async def _look_after(self, row: SagaRow) -> None:
+        """One bad saga must not stop the recovery of the others."""
+        try:
+            await self._consider(row)
+        except SagaQuarantined as error:
+            _log.error("saga_quarantined", saga_id=row.id, reason=error.reason)
+            self._leave_alone(row.id)
+        except LogUnavailable:
+            raise
+        except Exception:  # noqa: BLE001 - see above
+            _log.exception("recovery_failed", saga_id=row.id)
+            self._leave_alone(row.id)
+
     async def _consider(self, row: SagaRow) -> None:
         if row.id in self._drives or self._shop.clock.now() < self._trouble.get(row.id, (0, 0.0))[1]:
             return
         if row.driver and row.driver != self._shop.owners.me and not self._dead(row.driver):
             return
-        try:
-            saga = await self._take(row.id)
-        except SagaQuarantined as error:
-            _log.error("saga_quarantined", saga_id=row.id, reason=error.reason)
-            self._leave_alone(row.id)
-            return
-        if duties(saga):
+        if duties(await self._take(row.id)):
             await self.wake(row.id)
