@@ -13,6 +13,7 @@ import signal
 import sqlite3
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, closing
@@ -38,6 +39,8 @@ TELL_PID = "import os, sys; open(sys.argv[1], 'w').write(str(os.getpid())); os.e
 """Writes its process id and becomes the server, so that the demo knows whom to kill."""
 
 ADA, BABBAGE = "4000-0000-0000-0077", "4000-0000-0000-0341"
+SEATS, ROOMS = 18, 7
+WIDTH = 96
 LONGEST_WAIT_S = 20
 LONGEST_DEMO_S = 120
 T = TypeVar("T")
@@ -68,6 +71,11 @@ class Demo:
         """The config of the server."""
         return self.folder / "saga.toml"
 
+    @property
+    def log(self) -> Path:
+        """What the server says of itself, on standard error."""
+        return self.folder / "server.log"
+
     def world(self) -> World:
         """Look at the world with nothing but SQLite."""
         with closing(sqlite3.connect(self.folder / "world.db")) as db:
@@ -75,6 +83,10 @@ class Demo:
             hotels = [row[0] for row in db.execute("SELECT hotel FROM reservation ORDER BY rowid")]
             paid = db.execute("SELECT coalesce(sum(cents), 0) FROM charge WHERE NOT refunded").fetchone()[0]
             refunds = db.execute("SELECT count(*) FROM charge WHERE refunded").fetchone()[0]
+            seats = db.execute("SELECT sum(seats) FROM flight").fetchone()[0]
+            rooms = db.execute("SELECT sum(rooms) FROM hotel").fetchone()[0]
+        if (seats + len(flights), rooms + len(hotels)) != (SEATS, ROOMS):
+            raise NotAsClaimed(f"{seats} seats and {rooms} rooms are free, but {flights} and {hotels} are booked")
         return World(tuple(flights), tuple(hotels), paid, refunds)
 
     def claim(self, what: str, expected: World) -> None:
@@ -86,7 +98,10 @@ class Demo:
 
     def say(self, who: str, what: str) -> None:
         """Print one line of the timeline."""
-        print(f"{time.monotonic() - self.began:6.2f} s  {who:<6}  {what}", flush=True)
+        first, *more = textwrap.wrap(what, WIDTH) or [""]
+        print(f"{time.monotonic() - self.began:6.2f} s  {who:<6}  {first}", flush=True)
+        for line in more:
+            print(f"{'':18}{line}", flush=True)
 
     @asynccontextmanager
     async def server(self, *, slow_s: float = 0, pid_file: Path | None = None) -> AsyncGenerator["Agent"]:
@@ -107,7 +122,7 @@ class Demo:
     async def connected(self, server: StdioServerParameters, *, like_desktop: bool = False) -> AsyncGenerator["Agent"]:
         """Run a server, its log in a file so that the story stays readable, and connect an agent to it."""
         mode = "legacy" if like_desktop else "auto"  # Claude Desktop still shakes hands
-        with (self.folder / "server.log").open("a") as log:
+        with self.log.open("a", encoding="utf-8") as log:
             async with Client(stdio_client(server, log), mode=mode, read_timeout_seconds=LONGEST_WAIT_S) as client:
                 yield Agent(self, client)
 
@@ -130,7 +145,7 @@ class Agent:
     async def call(self, tool: str, **arguments: object) -> dict[str, Any]:
         """Call a tool in the saga; return the facts of the reply."""
         shown = ", ".join(str(value) for value in arguments.values())
-        self.demo.say("agent", f"{tool}({shown})")
+        self.demo.say("agent", f"{tool}({shown})" if shown else tool)
         reply = await self.client.call_tool(tool, {**arguments, "saga_id": self.saga_id})
         self.demo.say("server", last_text(reply.content))
         return facts(reply.meta)
@@ -140,17 +155,26 @@ class Agent:
         reply = await self.client.call_tool("saga_status", {"saga_id": self.saga_id})
         return dict(reply.structured_content or {})
 
-    async def book(self) -> None:
-        """Book a flight and a room, as the first two steps of every story."""
-        await self.call("book_flight", flight="TP531", passenger="Ada Lovelace")
-        await self.call("reserve_hotel", hotel="Casa do Rio", guest="Ada Lovelace", arrives="2027-03-12", nights=3)
+    async def book(self, who: str) -> None:
+        """Book a flight and a room: the first two steps of a trip."""
+        await self.call("book_flight", flight="TP531", passenger=who)
+        await self.call("reserve_hotel", hotel="Casa do Rio", guest=who, arrives="2027-03-12", nights=3)
 
     async def ends(self, expected: str, facts_: Mapping[str, Any]) -> None:
         """Compare the saga's state with the story, as the reply and as `saga_status` say it."""
         now = await self.state()
         if not facts_["state"] == now["state"] == expected:
             raise NotAsClaimed(f"the saga should be {expected}; the reply says {facts_['state']}, saga_status {now}")
-        self.demo.say("saga", f"{now['summary']}")
+        self.demo.say("saga", now["summary"])
+
+    async def was_undone(self, *steps: int) -> None:
+        """Compare the order of the undos with the story, as the saga log has it."""
+        show = [str(COMMAND), "show", self.saga_id, "--timeline", "--json", "--config", str(self.demo.config)]
+        shown = json.loads((await anyio.run_process(show)).stdout)
+        undos = [event for event in shown["timeline"] if event["event"] == "UNDO_SUCCEEDED"]
+        if [event["step"] for event in undos] != [*steps]:
+            raise NotAsClaimed(f"steps {steps} should be undone in this order; the log says {undos}")
+        self.demo.say("log", "undone in this order: " + ", ".join(f"{each['step']} {each['tool']}" for each in undos))
 
 
 def facts(meta: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -174,7 +198,7 @@ async def kept(demo: Demo) -> None:
     """Three steps and a commit."""
     async with demo.server() as agent:
         await agent.begin("a trip to Lisbon for Ada")
-        await agent.book()
+        await agent.book("Ada Lovelace")
         await agent.call("charge_card", card=ADA, cents=61_500, purpose="Lisbon")
         await agent.ends("committed", await agent.call("saga_commit"))
     demo.claim("kept", World(("TP531",), ("Casa do Rio",), 61_500))
@@ -185,9 +209,10 @@ async def third_step_fails(demo: Demo) -> None:
     before = demo.world()
     async with demo.server() as agent:
         await agent.begin("the same for Charles, with a card that is too small")
-        await agent.book()
+        await agent.book("Charles Babbage")
         reply = await agent.call("charge_card", card=BABBAGE, cents=61_500, purpose="Lisbon")
         await agent.ends("compensated", reply)
+        await agent.was_undone(2, 1)
     demo.claim("as before", before)
 
 
@@ -195,10 +220,11 @@ async def given_up(demo: Demo) -> None:
     """The agent changes its mind after the payment."""
     before = demo.world()
     async with demo.server() as agent:
-        await agent.begin("a trip that is called off")
-        await agent.book()
+        await agent.begin("one more trip for Ada, which is called off")
+        await agent.book("Ada Lovelace")
         await agent.call("charge_card", card=ADA, cents=61_500, purpose="Lisbon")
         await agent.ends("compensated", await agent.call("saga_abort", reason="the meeting is cancelled"))
+        await agent.was_undone(3, 2, 1)
     demo.claim("as before", before._replace(refunds=before.refunds + 1))
 
 
@@ -207,9 +233,9 @@ async def server_killed(demo: Demo) -> None:
     before = demo.world()
     after_payment = before.paid_cents + 61_500
     async with demo.server(slow_s=1, pid_file=demo.folder / "pid") as agent:
-        await agent.begin("a trip during which the server is killed")
+        await agent.begin("a trip for Grace, during which the server is killed")
         saga_id = agent.saga_id
-        await agent.book()
+        await agent.book("Grace Hopper")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(kill_when_paid, demo, after_payment)
             try:
@@ -229,6 +255,7 @@ async def server_killed(demo: Demo) -> None:
         for move in now["undo_plan"]:
             demo.say("", f"    step {move['step']} {move['tool']}: {move['does']}")
         await agent.ends("compensated", await agent.call("saga_abort", reason="the connection broke"))
+        await agent.was_undone(3, 2, 1)
     demo.claim("as before", before._replace(refunds=before.refunds + 1))
 
 
@@ -284,24 +311,35 @@ STORIES = {
 }
 
 
-async def main() -> None:
-    """Tell all stories, one world for all of them."""
-    with tempfile.TemporaryDirectory(prefix="saga-mcp-demo-") as name, anyio.fail_after(LONGEST_DEMO_S):
+def leaf(failed: BaseException) -> BaseException:
+    """Unwrap what task groups have wrapped."""
+    match failed:
+        case BaseExceptionGroup(exceptions=[inner, *_]):
+            return leaf(inner)
+        case _:
+            return failed
+
+
+async def main() -> int:
+    """Tell all stories, one world for all of them; return the exit code."""
+    exit_code = 0
+    with tempfile.TemporaryDirectory(prefix="saga-mcp-demo-") as name:
         demo = Demo(Path(name))
         demo.config.write_text(CONFIG.format(travel=json.dumps(f"{HERE / 'travel.py'}:registry")), encoding="utf-8")
-        for number, (title, story) in enumerate(STORIES.items(), start=1):
-            print(f"\n{number}. {title}\n", flush=True)
-            await story(demo)
-    print("\nEverything is as claimed. For Claude Desktop, this goes into claude_desktop_config.json:\n")
-    print(filled_in(COMMAND, HERE / "saga.toml"))
+        try:
+            with anyio.fail_after(LONGEST_DEMO_S):
+                for number, (title, story) in enumerate(STORIES.items(), start=1):
+                    print(f"\n{number}. {title}\n", flush=True)
+                    await story(demo)
+        except* (NotAsClaimed, MCPError, OSError) as failed:
+            print(f"\nNOT AS CLAIMED: {leaf(failed)!r}\n\nThe server's log ends:", file=sys.stderr)
+            print(*demo.log.read_text(encoding="utf-8").splitlines()[-20:], sep="\n", file=sys.stderr)
+            exit_code = 1
+        else:
+            print("\nEverything is as claimed. For Claude Desktop, this goes into claude_desktop_config.json:\n")
+            print(filled_in(COMMAND, HERE / "saga.toml"))
+    return exit_code
 
 
 if __name__ == "__main__":
-    try:
-        anyio.run(main)
-    except* NotAsClaimed as failed:
-        failure: BaseException = failed
-        while isinstance(failure, BaseExceptionGroup):  # task groups wrap it, once each
-            failure = failure.exceptions[0]
-        print(f"\nNOT AS CLAIMED: {failure}", file=sys.stderr)
-        sys.exit(1)
+    sys.exit(anyio.run(main))

@@ -239,7 +239,7 @@ def release_hotel(hotel: str, undo: Undo[Reservation]) -> None:
             now.execute("UPDATE hotel SET rooms = rooms + 1 WHERE name = ?", (hotel,))
 
 
-@registry.tool(secret=["card"])
+@registry.tool
 async def charge_card(card: str, cents: Annotated[int, Field(ge=1)], purpose: str, call: Call) -> Charge:
     """Pay with a card.
 
