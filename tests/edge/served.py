@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 from mcp.client import Client
@@ -33,9 +33,7 @@ class Served:
 
 
 @asynccontextmanager
-async def served(
-    directory: Path, registry: ToolRegistry, *, settings: EngineSettings | None = None
-) -> AsyncGenerator[Served]:
+async def served(directory: Path, registry: ToolRegistry, *, settings: EngineSettings) -> AsyncGenerator[Served]:
     """Serve the tools of `registry` from a log in `directory`."""
     url = f"sqlite:///{directory / 'saga.db'}"
     declared = declare("shop", registry)
@@ -45,7 +43,7 @@ async def served(
         async with (
             SqlSagaLog.open(url) as log,
             python.opened(),
-            Engine.running(settings or EngineSettings(realm="test"), log, owners, catalogue) as engine,
+            Engine.running(settings, log, owners, catalogue) as engine,
         ):
             yield Served(build_server(engine, catalogue, now=lambda: 0.0), engine)
 
@@ -62,11 +60,21 @@ def texts_of(result: types.CallToolResult) -> list[str]:
     return [block.text for block in result.content if isinstance(block, types.TextContent)]
 
 
+def meta_of(result: types.CallToolResult) -> dict[str, Any]:
+    """The reply's `_meta`."""
+    assert result.meta is not None
+    return result.meta
+
+
 def facts_of(result: types.CallToolResult) -> dict[str, Any]:
     """The saga facts in `_meta`."""
-    assert result.meta is not None
-    facts: dict[str, Any] = result.meta["saga"]
+    facts: dict[str, Any] = meta_of(result)["saga"]
     return facts
+
+
+def meta(**entries: object) -> types.RequestParamsMeta:
+    """A request's `_meta`, which is an open map though its type names only some keys."""
+    return cast("types.RequestParamsMeta", entries)
 
 
 async def begin(client: Client, **arguments: object) -> str:

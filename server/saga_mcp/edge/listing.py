@@ -108,7 +108,7 @@ def govern(tool: Tool) -> Governed:
     key_name = _free("step_key", known) if governs and listing.takes_step_key else ""
     facts_name = _free("saga", _properties(listing.output_schema or {}), moved="saga__facts")
     added = {id_name: wording.SAGA_ID, key_name: wording.STEP_KEY}
-    line = wording.kind_line(kind, manual_undo=_asks_person(tool.pair))
+    line = wording.kind_line(kind, [entry.action for entry in tool.pair.undo])
     listed = types.Tool(
         name=tool.offered,
         title=listing.title or None,
@@ -134,10 +134,6 @@ def annotations(pair: Pair) -> types.ToolAnnotations:
 
 def _undoes(action: PartAction) -> bool:
     return action in {PartAction.CALL, PartAction.NOTHING}
-
-
-def _asks_person(pair: Pair) -> bool:
-    return any(entry.action is PartAction.MANUAL for entry in pair.undo)
 
 
 def read_saga_id(value: JsonValue, name: str = "saga_id") -> str:

@@ -185,7 +185,7 @@ def list_view(rows: Sequence[SagaRow], *, conversation: str, now: float) -> Json
     ours = [row for row in rows if conversation and row.conversation == conversation]
     ordered = [*ours, *(row for row in rows if row not in ours)]
     shown, left = _page((_row(row, conversation, now) for row in ordered), REPLY_BYTES)
-    return {"sagas": shown, **present({"sagas_not_shown": left or None})}
+    return {"next": [wording.list_moves(len(rows))], "sagas": shown, **present({"sagas_not_shown": left or None})}
 
 
 def _row(row: SagaRow, conversation: str, now: float) -> JsonObject:

@@ -5,7 +5,7 @@ after "still running", loop after an abort, undo by hand. Pure: a state in, a se
 into a text is escaped here, so callers need not remember to.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from saga_mcp.domain.attention import items, reported_state, summary, tally
@@ -60,6 +60,7 @@ SAVEPOINT_NAME = "name of the mark"
 _UNDOABLE = "Undoable until saga_commit."
 _NO_RETURN = "Point of no return: cannot be undone."
 _PERSON = "Undo needs a person."
+_LEFT = "An abort leaves what it did in place."
 _FORWARD = "Cannot be undone; only after the point of no return."
 
 _CLOSED = (
@@ -73,11 +74,18 @@ _FINISH = "Finish: saga_commit keeps all, saga_abort undoes all."
 _FINISH_FORWARD = "It can no longer be undone. Finish: saga_commit."
 
 
-def kind_line(kind: Kind, *, manual_undo: bool) -> str:
-    """The line that a tool's description gains; never the undo tool's name, which would invite undoing by hand."""
+def kind_line(kind: Kind, undo: Collection[PartAction]) -> str:
+    """The line that a tool's description gains; never the undo tool's name, which would invite undoing by hand.
+
+    Args:
+        kind: of the tool.
+        undo: what its undo consists of.
+    """
     match kind:
+        case Kind.COMPENSABLE if PartAction.MANUAL in undo:
+            return _PERSON
         case Kind.COMPENSABLE:
-            return _PERSON if manual_undo else _UNDOABLE
+            return _LEFT if undo and set(undo) == {PartAction.LEAVE} else _UNDOABLE
         case Kind.PIVOT:
             return _NO_RETURN
         case Kind.RETRIABLE:
@@ -104,8 +112,10 @@ def _state_words(saga: Saga, number: int, names: Names, *, long: bool) -> str:
             return f" UNDONE: {why(saga, names)}; {_undone(saga)}. {closed}"
         case Phase.COMPENSATING:
             return f" BEING UNDONE: {why(saga, names)}; {progress(saga)} undone so far. {_GOING_ON}"
+        case Phase.COMMITTED if state != saga.phase:
+            return f" COMMITTED, and {_waiting(saga, names)}. {_NOT_BY_HAND}"
         case Phase.COMMITTED:
-            return f" COMMITTED: everything is kept. {escape(summary(saga))}"
+            return f" COMMITTED: everything is kept ({escape(summary(saga).partition(': ')[2])})"
         case Phase.ACTIVE if state != saga.phase:
             return f" NEEDS A PERSON: {_waiting(saga, names)}. {_NOT_BY_HAND}"
         case Phase.ACTIVE:
@@ -186,7 +196,7 @@ def why(saga: Saga, names: Names) -> str:
 
 
 def _waiting(saga: Saga, names: Names) -> str:
-    waiting = [item for item in items(saga) if item.step]
+    waiting = [item for item in items(saga) if item.step and item.kind is not ItemKind.APPROVAL]
     first = waiting[0]
     more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
     return f"{escape(names(first.tool))} waits for a person (item {first.name}){more}"
@@ -270,8 +280,8 @@ def unknown_argument(name: str, nearest: str) -> str:
 
 
 def log_unavailable(reason: str) -> str:
-    """The saga log cannot be used."""
-    return escape(f"The saga log is unavailable: nothing was stored and nothing was sent. {reason}")
+    """The saga log cannot be used; what it says tells what was not stored and not sent, and what to do."""
+    return escape(f"{reason[:1].upper()}{reason[1:]}")
 
 
 def without_answer(code: str, number: int, tool: str) -> str:
@@ -322,6 +332,13 @@ def _open_moves(saga: Saga) -> list[str]:
     accept = f" with accept_failed={failed}" if failed else ""
     moves = ["Go on: pass this saga_id to the next call.", f"saga_commit{accept} keeps all."]
     return moves if saga.pivot_passed else [*moves, "saga_abort undoes all."]
+
+
+def list_moves(count: int) -> str:
+    """What the agent can do with the list of its open sagas."""
+    if not count:
+        return "No saga is open. saga_begin opens one."
+    return "Finish each: saga_commit keeps all, saga_abort undoes all. saga_status with its saga_id shows its steps."
 
 
 def waits_for(kind: ItemKind) -> str:

@@ -1,0 +1,187 @@
+"""A service that answers what a test scripts, and tools that only describe themselves.
+
+For replies that the real engine gives only by accident of time, or never.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mcp.server.lowlevel import Server
+
+from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.events import Event, PartSpec, SagaOpened, StepIntended, StepPlan, StepSucceeded
+from saga_mcp.domain.machine import fold
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction
+from saga_mcp.edge.server import build_server
+from saga_mcp.engine.port import Caller, CallReply
+from saga_mcp.log.port import SagaRow
+from saga_mcp.tools.pair import Pair, UndoEntry
+from saga_mcp.tools.port import (
+    CallContext,
+    Outcome,
+    ProbeVerdict,
+    StepFacts,
+    Tool,
+    ToolAnswer,
+    ToolListing,
+    Undoer,
+)
+
+SAGA_ID = "sg-0000000000000000000000000" + "00"
+"""A valid id: the check character of zeros is a zero."""
+UNDO = (UndoEntry(tool="shop.undo"),)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldTool:
+    """A tool that is listed and never called."""
+
+    offered: str
+    pair: Pair
+    listing: ToolListing
+    stoppable: bool = True
+
+    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
+        return dict(arguments)
+
+    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+        raise NotImplementedError(args, context)
+
+    async def probe(self, step: StepFacts) -> ProbeVerdict:
+        raise NotImplementedError(step)
+
+
+def told_tool(
+    offered: str = "act",
+    *,
+    kind: Kind = Kind.COMPENSABLE,
+    undo: tuple[UndoEntry, ...] = UNDO,
+    schema: JsonObject | None = None,
+    output: JsonObject | None = None,
+    step_key: bool = False,
+) -> ToldTool:
+    """Describe a tool; its name in the config is `shop.<offered>`."""
+    return ToldTool(
+        offered,
+        Pair(tool=f"shop.{offered}", kind=kind, undo=undo if kind is Kind.COMPENSABLE else ()),
+        ToolListing(
+            description="Acts.",
+            input_schema={"type": "object", "properties": {"x": {}}} if schema is None else schema,
+            output_schema=output,
+            takes_step_key=step_key,
+        ),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ToldCatalogue:
+    """A catalogue that is only listed."""
+
+    offered: Mapping[str, Tool]
+    invariants: tuple[str, ...] = ()
+
+    def tool(self, name: str) -> Tool | None:
+        raise NotImplementedError(name)
+
+    def undoer(self, name: str) -> Undoer | None:
+        raise NotImplementedError(name)
+
+    def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
+        raise NotImplementedError(pair, step)
+
+    def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        raise NotImplementedError(results)
+
+
+@dataclass(slots=True)
+class Script:
+    """A service whose next answers are set by the test; it notes what it was asked."""
+
+    reply: CallReply | Exception = field(default_factory=CallReply)
+    state: Saga | Exception = field(default_factory=lambda: Saga(id=SAGA_ID))
+    rows: Sequence[SagaRow] = ()
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
+
+    async def call(
+        self,
+        offered: str,
+        arguments: Mapping[str, JsonValue],
+        *,
+        saga_id: str | None = None,
+        step_key: str = "",
+        caller: Caller,
+    ) -> CallReply:
+        self.asked.append(
+            (offered, {"arguments": dict(arguments), "saga_id": saga_id, "step_key": step_key, "caller": caller})
+        )
+        if isinstance(self.reply, Exception):
+            raise self.reply
+        return self.reply
+
+    async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
+        return self._state("begin", caller=caller, purpose=purpose, key=key)
+
+    async def commit(self, saga_id: str, *, by: str, accept_failed: Sequence[int] = ()) -> Saga:
+        return self._state("commit", saga_id=saga_id, by=by, accept_failed=list(accept_failed))
+
+    async def abort(
+        self, saga_id: str, *, cause: str, by: str = "", reason: str = "", to_savepoint: str | None = None
+    ) -> Saga:
+        return self._state("abort", saga_id=saga_id, cause=cause, by=by, reason=reason, to_savepoint=to_savepoint)
+
+    async def savepoint(self, saga_id: str, name: str) -> Saga:
+        return self._state("savepoint", saga_id=saga_id, name=name)
+
+    async def saga(self, saga_id: str) -> Saga:
+        return self._state("saga", saga_id=saga_id)
+
+    async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
+        self.asked.append(("open_sagas", {"caller": caller, "limit": limit}))
+        return self.rows
+
+    def _state(self, asked: str, **arguments: object) -> Saga:
+        self.asked.append((asked, arguments))
+        if isinstance(self.state, Exception):
+            raise self.state
+        return self.state
+
+
+def scripted(script: Script, *tools: Tool) -> Server[Any]:
+    """The real server over a script."""
+    return build_server(script, ToldCatalogue({tool.offered: tool for tool in tools}), now=lambda: 100.0)
+
+
+OPENED = SagaOpened(realm="test", driver="me")
+
+
+def intended(number: int = 1, tool: str = "shop.act", kind: Kind = Kind.COMPENSABLE, **args: JsonValue) -> StepIntended:
+    """The intent of a step."""
+    return StepIntended(step=number, plan=StepPlan(tool=tool, kind=kind, args=dict(args)), owner="me")
+
+
+def succeeded(number: int = 1, action: PartAction = PartAction.CALL, message: str = "") -> StepSucceeded:
+    """A success whose undo is one part."""
+    return StepSucceeded(step=number, parts=(PartSpec(action=action, tool="shop.undo", message=message),))
+
+
+def saga_of(*events: Event) -> Saga:
+    """The saga after it was opened and `events`."""
+    return fold(Saga(id=SAGA_ID), (OPENED, *events))
+
+
+DONE = saga_of(intended(), succeeded())
+"""One step, done."""
+
+
+def done(answer: ToolAnswer, saga: Saga = DONE, step: int = 1) -> CallReply:
+    """The reply of a step that has its answer."""
+    return CallReply(answer=answer, saga_id=saga.id, saga=saga, step=step)
+
+
+def says(text: str) -> ToolAnswer:
+    """A tool's answer of one text."""
+    return ToolAnswer(content=({"type": "text", "text": text},))
