@@ -15,7 +15,7 @@ from saga_mcp.config import LoadedConfig, find_config, load_config
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.port import Owners, SagaLog
-from saga_mcp.log.sql.log import SqlSagaLog, claim_owner, sqlite_path
+from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
 from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 
@@ -57,14 +57,20 @@ async def open_app(loaded: LoadedConfig, *, drive: bool = True) -> AsyncGenerato
         drive: Run undos and retries of this realm's sagas here. Without, only append and read: no lifespan is entered.
 
     Raises:
-        OSError: No claim to be alive can be placed beside the database.
+        LogUnavailable: The folder of the database cannot be written.
         LifespanFailed: What a registry's tools share did not open.
     """
     threads = PythonThreads()
     registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
     catalogue = python_catalogue(loaded.registries, registries)
     async with contextlib.AsyncExitStack() as stack:
-        owners = stack.enter_context(_claim(loaded, drive=drive))
+        owners = stack.enter_context(
+            claim_owner(
+                loaded.database,
+                make_parent=loaded.database_is_default,
+                serves=loaded.settings.realm if drive else "",
+            )
+        )
         log = await stack.enter_async_context(SqlSagaLog.open(loaded.database, make_parent=loaded.database_is_default))
         if drive:
             for registry in registries.values():
@@ -72,10 +78,3 @@ async def open_app(loaded: LoadedConfig, *, drive: bool = True) -> AsyncGenerato
         engine = await stack.enter_async_context(Engine.running(loaded.settings, log, owners, catalogue, drive=drive))
         stack.callback(threads.let_go)  # first of all on the way out, or a hung thread would hold the engine
         yield App(settings=loaded.settings, engine=engine, log=log, owners=owners, catalogue=catalogue)
-
-
-def _claim(loaded: LoadedConfig, *, drive: bool) -> contextlib.AbstractContextManager[Owners]:
-    folder = sqlite_path(loaded.database).parent
-    if loaded.database_is_default:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    return claim_owner(loaded.database, serves=loaded.settings.realm if drive else "")

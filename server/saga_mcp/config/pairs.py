@@ -78,8 +78,10 @@ def declare_with(
                     takes_step_key=tool.takes_step_key or table.on_repeat is not None,
                 )
             )
-        if tools[-1].governed and (read is None or read.whole):
-            _check_whole(path, tools[-1], findings)
+        if tools[-1].governed:
+            _check_unbuilt(("python", name), tool.registered, findings)
+            if read is None or read.whole:
+                _check_whole(path if read else ("python", name), tools[-1], findings)
     return replace(coded, tools=tuple(tools))
 
 
@@ -121,8 +123,6 @@ class _Overlay:
             return replace(changed, undo=(), safe_if_absent=False)
         if table.undo is None:
             return changed
-        if not table.undo:
-            self._findings.problem((*self._path, "undo"), "is empty; to undo nothing, say { nothing = true }")
         for number, undo in enumerate(table.undo):
             self._check_undo(number, undo)
         return replace(
@@ -217,18 +217,18 @@ class _Overlay:
 
 
 def _check_whole(path: KeyPath, tool: DeclaredTool, findings: Findings) -> None:
-    pair, registered = tool.pair, tool.registered
+    pair = tool.pair
     if pair.kind is Kind.COMPENSABLE and not pair.undo:
         findings.problem(path, _NOTHING_UNDOES)
     if pair.kind is Kind.RETRIABLE and not (pair.idempotent or pair.has_probe):
         findings.problem(path, "a retriable tool cannot be repeated blindly: say idempotent = true, or give it a probe")
-    _check_unbuilt(path, registered, findings)
     try:
         plan = UndoPlan.of(pair)
     except TemplateError:
         return  # its problems are noted where they stand
     if not pair.has_probe and any(entry.names_result for entry in plan.entries):
-        findings.warn(path, "undo names result: a lost reply would go to a person; add a probe")
+        whose = "undo" if path[0] == "tools" else f"the undo of {tool.registered.name}"
+        findings.warn(path, f"{whose} names result: a lost reply would go to a person; add a probe")
 
 
 def _check_unbuilt(path: KeyPath, registered: RegisteredTool, findings: Findings) -> None:
@@ -244,7 +244,7 @@ def _check_unbuilt(path: KeyPath, registered: RegisteredTool, findings: Findings
     }
     for what, given in promised.items():
         if given:
-            findings.problem(path, f"{what} (in the code) is {NOT_YET}")
+            findings.problem(path, f"{registered.name}: {what} is {NOT_YET}")
 
 
 def _entry(undo: UndoTable) -> UndoEntry:
