@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import stat
 import subprocess
 import sys
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
+from tests.log.owning import CLAIMING, process
 
 from saga_mcp.log.owners import FileOwners, directory_of, living
 from saga_mcp.log.sql import claim_owner
 from saga_mcp.log.sql.tables import EPOCH
 from saga_mcp.log.sql.trouble import LogReadOnly
-
-CLAIMING = """
-import sys, time
-from pathlib import Path
-from saga_mcp.log.owners import FileOwners
-with FileOwners.claim(Path(sys.argv[1]), epoch=7) as owners:
-    print(owners.me, flush=True)
-    sys.stdin.read()
-"""
 
 FORKING = """
 import os, sys, time
@@ -38,23 +26,6 @@ with FileOwners.claim(Path(sys.argv[1]), epoch=7) as owners:
     print(owners.me, flush=True)
     sys.stdin.read()
 """
-
-
-@contextmanager
-def process(place: Path | str, script: str = CLAIMING) -> Generator[tuple[subprocess.Popen[str], str]]:
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(place)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        process_group=0,
-    ) as child:
-        assert child.stdout is not None
-        try:
-            yield child, child.stdout.readline().strip()
-        finally:
-            with suppress(ProcessLookupError):  # a test may have killed it, with all it started
-                os.killpg(child.pid, signal.SIGKILL)
 
 
 @pytest.fixture

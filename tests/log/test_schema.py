@@ -20,7 +20,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import Connection, create_engine, text
 from tests.log.decisions import committing, opening
-from tests.log.test_owners import process
+from tests.log.owning import process
 
 from saga_mcp.log.owners import directory_of
 from saga_mcp.log.sql import SqlSagaLog, migrations

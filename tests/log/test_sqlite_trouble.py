@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -177,6 +178,27 @@ async def test_a_read_only_file_system_refuses_writes_by_name_of_the_file(small_
     async with SqlSagaLog.open(f"sqlite:///{path}") as log:
         with pytest.raises(LogReadOnly, match=str(path)):
             await log.decide("sg-a", committing)
+
+
+async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file where the directory should be")
+    async with SqlSagaLog.open(f"sqlite:///{tmp_path}/data/saga.db", make_parent=True) as log:
+        with pytest.raises(LogReadOnly, match="data"):
+            await log.decide("sg-a", opening())
+
+
+async def test_a_disk_without_room_for_the_file_itself_is_full(
+    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with SqlSagaLog.open(url) as log:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "open", no_room)
+            with pytest.raises(LogFull, match=str(path)):
+                await log.decide("sg-a", opening())
+        assert (await log.decide("sg-a", opening())).saga.seq == 1
 
 
 async def test_a_directory_that_is_not_there_is_not_made_up(tmp_path: Path) -> None:
@@ -356,6 +378,16 @@ async def test_a_saga_that_cannot_be_read_stops_no_other(url: str, path: Path, d
         assert {row.id for row in await log.sagas("ops")} == {"sg-bad", "sg-good"}
         assert (await log.load("sg-good")).seq == 3
         assert (await log.decide("sg-good", committing)).saga.seq == 4
+
+
+async def test_the_history_of_a_saga_that_cannot_be_read_says_which_saga_it_is(url: str, path: Path) -> None:
+    await fill(url)
+    with foreign(path) as raw:
+        raw.execute("UPDATE saga_event SET version=9 WHERE seq=2")
+    async with SqlSagaLog.open(url) as log:
+        with pytest.raises(SagaQuarantined, match="sg-a"):
+            await log.history("sg-a")
+        assert len(await log.history("sg-a", limit=1)) == 1
 
 
 async def test_a_quarantined_saga_does_not_fail_the_batch_it_is_in(url: str, path: Path) -> None:

@@ -238,7 +238,8 @@ def _projection(state: Saga, at: float) -> dict[str, Any]:
     items = len(attention.items(state))
     return {
         "phase": state.phase.value,
-        "state": attention.reported_state(state),
+        # Only an item can make it anything but the phase (S2.2), and looking for items walks all steps.
+        "state": attention.reported_state(state) if items else state.phase.value,
         "driver": state.driver,
         "busy": duties.busy(state),
         "open": not state.final or items > 0,

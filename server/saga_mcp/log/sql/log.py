@@ -56,7 +56,7 @@ class SqlSagaLog:
         make_parent: bool = False,
         busy_budget_s: float = 10.0,
         poll_s: float = 0.15,
-        cached_sagas: int = 256,
+        cached_sagas: int = 128,
         clock: Callable[[], float] = time.time,
         file_system_of: files.FileSystemOf = files.file_system_of,
     ) -> AsyncGenerator[SqlSagaLog]:

@@ -90,10 +90,8 @@ def is_busy(error: DBAPIError) -> bool:
 
 
 def named(error: DBAPIError, path: str) -> LogUnavailable:
-    """The condition behind a database error, with the file and the next move in its message."""
+    """The condition behind a database error that is not `is_busy`, with the file and the next move in its message."""
     match _primary_code(error):
-        case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
-            return LogLocked(f"saga log is locked by another program: {path}; {NOTHING}. The next call tries again.")
         case sqlite3.SQLITE_FULL:
             return LogFull(
                 f"no space left for the saga log {path}; {NOTHING}. Free some space; the next call tries again."
