@@ -13,12 +13,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
-from saga_mcp.domain.attention import reported_state, summary
-from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue, Phase
 from saga_mcp.edge import wording
-from saga_mcp.edge.clean import escape
 from saga_mcp.edge.listing import FACTS_SCHEMA, LONGEST_TEXT, nearest, read_saga_id
+from saga_mcp.edge.look import Look
 from saga_mcp.edge.replies import brief, control_reply, refusal
 from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.status import list_view, saga_view
@@ -99,28 +97,30 @@ class Control:
 async def _begin(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
     arguments = _read(_Begin, given)
     saga = await desk.service.begin(caller, purpose=arguments.purpose, key=arguments.key)
-    return _told(saga, wording.begun(saga))
+    return _told(Look.at(saga), wording.begun(saga))
 
 
 async def _commit(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
     arguments = _read(_Commit, given)
     saga_id = read_saga_id(arguments.saga_id)
     saga = await desk.service.commit(saga_id, by="agent", accept_failed=arguments.accept_failed)
-    return _told(saga, wording.trailing(saga, 0, desk.names))
+    look = Look.at(saga)
+    return _told(look, wording.trailing(look, 0, desk.names))
 
 
 async def _abort(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
     arguments = _read(_Abort, given)
     saga_id, mark = read_saga_id(arguments.saga_id), arguments.to_savepoint
     saga = await desk.service.abort(saga_id, cause="agent", by="agent", reason=arguments.reason, to_savepoint=mark)
+    look = Look.at(saga)
     if saga.abort_wanted is not None:
-        return refusal("step_unsettled", wording.abort_deferred(saga, desk.names), saga=saga)
-    text = wording.trailing(saga, 0, desk.names)
-    if reported_state(saga) != saga.phase:
-        return refusal("needs_person", text, saga=saga)
+        return refusal("step_unsettled", wording.abort_deferred(saga, desk.names), look=look)
+    text = wording.trailing(look, 0, desk.names)
+    if look.needs_person:
+        return refusal("needs_person", text, look=look)
     if mark is not None and saga.phase is Phase.ACTIVE:
-        text = wording.back_at(saga, mark)
-    return _told(saga, text)
+        text = wording.back_at(look, mark)
+    return _told(look, text)
 
 
 async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
@@ -129,26 +129,26 @@ async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) ->
         rows = await desk.service.open_sagas(caller)
         view = list_view(rows, conversation=caller.conversation, now=desk.now())
         return control_reply(_json(view), view)
-    saga = await desk.service.saga(read_saga_id(arguments.saga_id))
-    view = saga_view(saga, desk.names, after_step=arguments.after_step)
-    return control_reply(_json(view), view, saga=saga)
+    look = Look.at(await desk.service.saga(read_saga_id(arguments.saga_id)))
+    view = saga_view(look, desk.names, after_step=arguments.after_step)
+    return control_reply(_json(view), view, look=look)
 
 
 async def _savepoint(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
     arguments = _read(_Savepoint, given)
     saga = await desk.service.savepoint(read_saga_id(arguments.saga_id), arguments.name)
-    return _told(saga, wording.marked(saga, arguments.name))
+    return _told(Look.at(saga), wording.marked(saga, arguments.name))
 
 
-def _told(saga: Saga, text: str) -> types.CallToolResult:
+def _told(look: Look, text: str) -> types.CallToolResult:
     view: JsonObject = {
-        "saga_id": saga.id,
-        "state": reported_state(saga),
-        "summary": escape(summary(saga)),
+        "saga_id": look.saga.id,
+        "state": look.state,
+        "summary": look.summary,
         "message": text,
-        "saga": brief(saga),
+        "saga": brief(look),
     }
-    return control_reply(text, view, saga=saga)
+    return control_reply(text, view, look=look)
 
 
 def _json(view: JsonObject) -> str:

@@ -7,8 +7,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from saga_mcp.domain.attention import reported_state
-from saga_mcp.domain.state import Saga
+from saga_mcp.edge.look import Look
 from saga_mcp.engine.port import Caller
 
 _LONG_EVERY = 10
@@ -50,9 +49,10 @@ class Memory:
     _waiting: int = 0
     _opened: list[str] = field(default_factory=list[str])
 
-    def long_form_due(self, saga: Saga, number: int) -> bool:
+    def long_form_due(self, look: Look, number: int) -> bool:
         """Whether the reply of this step says how to finish: at first, after ten steps, and after a changed state."""
-        now = _Told((reported_state(saga), saga.pivot_passed), number)
+        saga = look.saga
+        now = _Told((look.state, saga.pivot_passed), number)
         before = self._told.get(saga.id)
         due = before is None or before.state != now.state or number >= before.step + _LONG_EVERY
         if due:

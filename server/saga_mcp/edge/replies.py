@@ -12,11 +12,10 @@ from typing import Any, cast
 import mcp_types as types
 from pydantic import TypeAdapter, ValidationError
 
-from saga_mcp.domain.attention import items, reported_state, summary
-from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue
-from saga_mcp.edge.clean import big_integers, clean, escape, present
+from saga_mcp.edge.clean import big_integers, clean, present
 from saga_mcp.edge.listing import Governed
+from saga_mcp.edge.look import Look
 from saga_mcp.edge.wording import exact
 from saga_mcp.tools.port import ToolAnswer
 
@@ -26,16 +25,17 @@ _FACTS_INTEGERS = 20
 _BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 
 
-def facts(saga: Saga, *, step: int = 0, code: str = "", opened: bool = False) -> JsonObject:
+def facts(look: Look, *, step: int = 0, code: str = "", opened: bool = False) -> JsonObject:
     """All facts about a saga, for `_meta`."""
-    waiting: list[JsonValue] = [item.name for item in items(saga)[:_FACTS_ITEMS]]
+    saga = look.saga
+    waiting: list[JsonValue] = [item.name for item in look.items[:_FACTS_ITEMS]]
     all_facts: JsonObject = {
         "id": saga.id,
-        "state": reported_state(saga),
+        "state": look.state,
         "phase": saga.phase.value,
         "step": step or None,
         "steps": len(saga.steps),
-        "summary": escape(summary(saga)),
+        "summary": look.summary,
         "cause": saga.cause,
         "items": waiting,
         "opened": opened,
@@ -44,9 +44,9 @@ def facts(saga: Saga, *, step: int = 0, code: str = "", opened: bool = False) ->
     return present(all_facts)
 
 
-def brief(saga: Saga, *, step: int = 0, code: str = "") -> JsonObject:
+def brief(look: Look, *, step: int = 0, code: str = "") -> JsonObject:
     """The facts that fit into a structured result; `code` only where it is an error, which no schema restrains."""
-    return present({"id": saga.id, "state": reported_state(saga), "step": step or None, "code": code})
+    return present({"id": look.saga.id, "state": look.state, "step": step or None, "code": code})
 
 
 def read_reply(answer: ToolAnswer, tool: Governed) -> types.CallToolResult:
@@ -89,28 +89,28 @@ def step_reply(
 
 
 def refusal(
-    code: str, text: str, *, saga: Saga | None = None, saga_id: str = "", step: int = 0
+    code: str, text: str, *, look: Look | None = None, saga_id: str = "", step: int = 0
 ) -> types.CallToolResult:
     """A tool error in our own words: what happened, what to do next, and a stable code.
 
     Args:
         code: what programs tell it by.
         text: what models read; its first sentence counts.
-        saga: the state, where it is known.
+        look: the state, where it is known.
         saga_id: the saga's name, where its state is not known.
         step: number of the step; 0: none.
     """
     structured: JsonObject = {"error": {"code": code, "message": text}}
     meta = present({"id": saga_id, "code": code})
-    if saga is not None:
-        structured["saga"] = brief(saga, step=step, code=code)
-        meta = facts(saga, step=step, code=code)
+    if look is not None:
+        structured["saga"] = brief(look, step=step, code=code)
+        meta = facts(look, step=step, code=code)
     return _result([_text(text)], structured=structured, is_error=True, meta={_META_KEY: meta})
 
 
-def control_reply(text: str, structured: JsonObject, *, saga: Saga | None = None) -> types.CallToolResult:
+def control_reply(text: str, structured: JsonObject, *, look: Look | None = None) -> types.CallToolResult:
     """The reply of a control tool."""
-    meta: JsonObject | None = None if saga is None else {_META_KEY: facts(saga)}
+    meta: JsonObject | None = None if look is None else {_META_KEY: facts(look)}
     return _result([_text(text)], structured=structured, is_error=False, meta=meta)
 
 

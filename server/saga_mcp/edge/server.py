@@ -25,6 +25,7 @@ from saga_mcp.edge import wording
 from saga_mcp.edge.caller import caller_of
 from saga_mcp.edge.control import CONTROLS, Desk
 from saga_mcp.edge.listing import Governed, govern, nearest
+from saga_mcp.edge.look import Look
 from saga_mcp.edge.memory import Memory
 from saga_mcp.edge.replies import brief, facts, read_reply, refusal, step_reply
 from saga_mcp.edge.service import SagaService
@@ -115,23 +116,24 @@ class _Edge:
     def _answer(
         self, tool: Governed, reply: CallReply, caller: Caller, opened_together: tuple[str, ...]
     ) -> types.CallToolResult:
-        saga, offered = reply.saga, tool.listed.name
-        if reply.answer is not None and saga is None:
+        offered = tool.listed.name
+        look = None if reply.saga is None else Look.at(reply.saga)
+        if reply.answer is not None and look is None:
             return read_reply(reply.answer, tool)
         texts = [wording.several_opened(opened_together)] if len(opened_together) > 1 else []
-        if saga is not None and reply.step:
-            third = self._aborted_again(saga, reply, offered, caller)
-            long = self.memory.long_form_due(saga, reply.step)
-            texts.append(wording.trailing(saga, reply.step, self.desk.names, long=long, third_time=third))
-        if reply.answer is None or saga is None:
+        if look is not None and reply.step:
+            third = self._aborted_again(look.saga, reply, offered, caller)
+            long = self.memory.long_form_due(look, reply.step)
+            texts.append(wording.trailing(look, reply.step, self.desk.names, long=long, third_time=third))
+        if reply.answer is None or look is None:
             text = wording.without_answer(reply.code, reply.step, offered)
             whole = "\n".join([text, *texts])
-            return refusal(reply.code, whole, saga=saga, saga_id=reply.saga_id, step=reply.step)
+            return refusal(reply.code, whole, look=look, saga_id=reply.saga_id, step=reply.step)
         return step_reply(
             reply.answer,
             tool,
-            facts(saga, step=reply.step, code=reply.code, opened=reply.opened),
-            brief(saga, step=reply.step, code=reply.code),
+            facts(look, step=reply.step, code=reply.code, opened=reply.opened),
+            brief(look, step=reply.step, code=reply.code),
             texts,
         )
 

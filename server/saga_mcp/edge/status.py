@@ -8,7 +8,7 @@ never shown (S11.4); the error that a tool gave is, because an agent that only s
 import json
 from collections.abc import Iterator, Sequence
 
-from saga_mcp.domain.attention import Item, is_residue, items, reported_state, summary
+from saga_mcp.domain.attention import Item, is_residue
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.rollback import Readiness, in_scope, readiness
 from saga_mcp.domain.state import Part, Saga, Step
@@ -25,6 +25,7 @@ from saga_mcp.domain.values import (
 )
 from saga_mcp.edge import wording
 from saga_mcp.edge.clean import escape, present
+from saga_mcp.edge.look import Look
 from saga_mcp.edge.replies import brief
 from saga_mcp.edge.wording import Names
 from saga_mcp.log.port import SagaRow
@@ -36,19 +37,20 @@ _LONGEST_CAUSE = 400
 _LONGEST_TEXT = 200
 
 
-def saga_view(saga: Saga, names: Names, *, after_step: int = 0) -> JsonObject:
+def saga_view(look: Look, names: Names, *, after_step: int = 0) -> JsonObject:
     """One saga, with the page of its steps that begins after `after_step`."""
-    moves = wording.next_moves(saga, busy=busy(saga))
-    items_page, items_left = _page((_item(saga, item, names) for item in items(saga)), _LIST_BYTES)
+    saga = look.saga
+    moves = wording.next_moves(look, busy=busy(saga))
+    items_page, items_left = _page((_item(saga, item, names) for item in look.items), _LIST_BYTES)
     plan_page, plan_left = _page(_undo_plan(saga, names), _LIST_BYTES)
     marks, _ = _page((escape(mark.name) for mark in reversed(saga.savepoints)), _LIST_BYTES // 2)
     view: JsonObject = {
         "saga_id": saga.id,
         **present(
             {
-                "state": reported_state(saga),
+                "state": look.state,
                 "phase": saga.phase.value,
-                "summary": _cut(summary(saga)),
+                "summary": _cut(look.summary),
                 "purpose": _cut(saga.purpose),
                 "cause": _cause(saga, names),
                 "reason": _cut(saga.reason),
@@ -62,7 +64,7 @@ def saga_view(saga: Saga, names: Names, *, after_step: int = 0) -> JsonObject:
         "undo_plan": plan_page,
         **present({"undo_plan_not_shown": plan_left or None}),
     }
-    view["saga"] = brief(saga)
+    view["saga"] = brief(look)
     steps, left = _page((_step(saga, step, names) for step in saga.steps[after_step:]), REPLY_BYTES - _size(view))
     return {**view, "steps": steps, **present({"next_after_step": after_step + len(steps) if left else None})}
 

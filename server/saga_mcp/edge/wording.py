@@ -8,12 +8,13 @@ into a text is escaped here, so callers need not remember to.
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from saga_mcp.domain.attention import items, reported_state, summary, tally
+from saga_mcp.domain.attention import tally
 from saga_mcp.domain.errors import CommitRefused
 from saga_mcp.domain.saga_decisions import describe_cause
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, Kind, PartAction, Phase, StepState
 from saga_mcp.edge.clean import escape
+from saga_mcp.edge.look import Look
 
 Names: TypeAlias = Callable[[str], str]
 """From a tool's name in the config to the name agents see."""
@@ -97,27 +98,29 @@ def kind_line(kind: Kind, undo: Collection[PartAction]) -> str:
 # --- the last text block of a reply -----------------------------------------------------------------------------------
 
 
-def trailing(saga: Saga, number: int, names: Names, *, long: bool = False, third_time: bool = False) -> str:
+def trailing(look: Look, number: int, names: Names, *, long: bool = False, third_time: bool = False) -> str:
     """The last text block of a reply of step `number`, or of the saga as a whole where it is 0."""
-    return f"[saga {saga.id}{_state_words(saga, number, names, long=long)}{f' {_THIRD_TIME}' if third_time else ''}]"
+    return (
+        f"[saga {look.saga.id}{_state_words(look, number, names, long=long)}{f' {_THIRD_TIME}' if third_time else ''}]"
+    )
 
 
-def _state_words(saga: Saga, number: int, names: Names, *, long: bool) -> str:
-    state = reported_state(saga)
+def _state_words(look: Look, number: int, names: Names, *, long: bool) -> str:
+    saga, stuck = look.saga, look.needs_person
     match saga.phase:
-        case Phase.COMPENSATED | Phase.COMPENSATING if state != saga.phase:
-            return f" NOT FULLY UNDONE: {_waiting(saga, names)}. {_NOT_BY_HAND}"
+        case Phase.COMPENSATED | Phase.COMPENSATING if stuck:
+            return f" NOT FULLY UNDONE: {_waiting(look, names)}. {_NOT_BY_HAND}"
         case Phase.COMPENSATED:
             closed = _CLOSED_ON_REQUEST if saga.cause == "agent" else _CLOSED
-            return f" UNDONE: {why(saga, names)}; {_undone(saga)}. {closed}"
+            return f" UNDONE: {why(saga, names)}; {_undone(look)}. {closed}"
         case Phase.COMPENSATING:
             return f" BEING UNDONE: {why(saga, names)}; {progress(saga)} undone so far. {_GOING_ON}"
-        case Phase.COMMITTED if state != saga.phase:
-            return f" COMMITTED, and {_waiting(saga, names)}. {_NOT_BY_HAND}"
+        case Phase.COMMITTED if stuck:
+            return f" COMMITTED, and {_waiting(look, names)}. {_NOT_BY_HAND}"
         case Phase.COMMITTED:
-            return f" COMMITTED: everything is kept ({escape(summary(saga).partition(': ')[2])})"
-        case Phase.ACTIVE if state != saga.phase:
-            return f" NEEDS A PERSON: {_waiting(saga, names)}. {_NOT_BY_HAND}"
+            return f" COMMITTED: everything is kept ({look.counts})"
+        case Phase.ACTIVE if stuck:
+            return f" NEEDS A PERSON: {_waiting(look, names)}. {_NOT_BY_HAND}"
         case Phase.ACTIVE:
             return _open(saga, saga.find_step(number), names, long=long)
 
@@ -159,11 +162,11 @@ def undo_words(step: Step) -> str:
     return "undo ready"
 
 
-def _undone(saga: Saga) -> str:
-    count = tally(saga)
+def _undone(look: Look) -> str:
+    count = tally(look.saga)
     if count.residue or count.by_person or count.exempt or count.done:
-        return escape(summary(saga).partition(": ")[2])
-    match len(saga.steps):
+        return look.counts
+    match len(look.saga.steps):
         case 0:
             return "no step was made, nothing is open"
         case 1:
@@ -195,8 +198,8 @@ def why(saga: Saga, names: Names) -> str:
             return f"{escape(describe_cause(saga))} aborted it"
 
 
-def _waiting(saga: Saga, names: Names) -> str:
-    waiting = [item for item in items(saga) if item.step and item.kind is not ItemKind.APPROVAL]
+def _waiting(look: Look, names: Names) -> str:
+    waiting = [item for item in look.items if item.step and item.kind is not ItemKind.APPROVAL]
     first = waiting[0]
     more = f" and {len(waiting) - 1} more" if len(waiting) > 1 else ""
     return f"{escape(names(first.tool))} waits for a person (item {first.name}){more}"
@@ -240,9 +243,9 @@ def marked(saga: Saga, name: str) -> str:
     return f'[saga {saga.id} open: save-point "{escape(name)}" set after {plural(len(saga.steps), "step")}.]'
 
 
-def back_at(saga: Saga, name: str) -> str:
+def back_at(look: Look, name: str) -> str:
     """The answer of an abort that reached its save-point."""
-    return f'[saga {saga.id} open: undone back to save-point "{escape(name)}". {escape(summary(saga))}. {_FINISH}]'
+    return f'[saga {look.saga.id} open: undone back to save-point "{escape(name)}". {look.summary}. {_FINISH}]'
 
 
 def abort_deferred(saga: Saga, names: Names) -> str:
@@ -307,9 +310,10 @@ def internal_error(reference: str) -> str:
 # --- what waits for a person, and what comes next ---------------------------------------------------------------------
 
 
-def next_moves(saga: Saga, *, busy: bool) -> list[str]:
+def next_moves(look: Look, *, busy: bool) -> list[str]:
     """What the agent can do now, best first."""
-    if reported_state(saga) != saga.phase:
+    saga = look.saga
+    if look.needs_person:
         return ["Tell the user what waits for a person, and stop. Do not repair it with other tools."]
     match saga.phase:
         case Phase.COMMITTED:
