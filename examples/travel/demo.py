@@ -190,7 +190,7 @@ def last_text(content: list[Any]) -> str:
 def describe(world: World) -> str:
     """The world in words."""
     booked = [*world.flights, *world.hotels]
-    refunds = f", {world.refunds} payment(s) refunded" if world.refunds else ""
+    refunds = f"; payments refunded: {world.refunds}" if world.refunds else ""
     return f"{', '.join(booked) or 'nothing booked'}; {world.paid_cents / 100:.2f} paid{refunds}"
 
 
