@@ -63,6 +63,7 @@ async def open_app(loaded: LoadedConfig, *, drive: bool = True) -> AsyncGenerato
     threads = PythonThreads()
     registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
     catalogue = python_catalogue(loaded.registries, registries)
+    raised: Exception | None = None
     async with contextlib.AsyncExitStack() as stack:
         owners = stack.enter_context(
             claim_owner(
@@ -77,4 +78,9 @@ async def open_app(loaded: LoadedConfig, *, drive: bool = True) -> AsyncGenerato
                 await stack.enter_async_context(registry.opened())
         engine = await stack.enter_async_context(Engine.running(loaded.settings, log, owners, catalogue, drive=drive))
         stack.callback(threads.let_go)  # first of all on the way out, or a hung thread would hold the engine
-        yield App(settings=loaded.settings, engine=engine, log=log, owners=owners, catalogue=catalogue)
+        try:
+            yield App(settings=loaded.settings, engine=engine, log=log, owners=owners, catalogue=catalogue)
+        except Exception as error:  # noqa: BLE001 - raised again below: the engine's task group would wrap it in a group
+            raised = error
+    if raised is not None:
+        raise raised

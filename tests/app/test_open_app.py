@@ -86,6 +86,10 @@ def world(config: Path) -> dict[str, object]:
     return found
 
 
+def write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")
+
+
 def exists(path: Path) -> bool:
     return path.exists()
 
@@ -111,14 +115,12 @@ async def test_pairs_from_code_and_from_the_config_are_undone_by_the_engine(conf
 
 
 async def test_the_default_database_gets_its_folder(config: Path) -> None:
-    file = config.parent / "data" / "saga-mcp" / "test.db"
-    assert not exists(file)
     loaded = load(config)
     with anyio.fail_after(20):
         async with open_app(loaded) as app:
             saga = await app.engine.begin(Caller())
     assert saga.phase is Phase.ACTIVE
-    assert exists(file)
+    assert exists(config.parent.joinpath("data", "saga-mcp", "test.db"))
 
 
 async def test_an_app_that_does_not_drive_opens_no_lifespan(config: Path) -> None:
@@ -130,11 +132,17 @@ async def test_an_app_that_does_not_drive_opens_no_lifespan(config: Path) -> Non
 
 async def test_a_lifespan_that_does_not_open_ends_the_app_with_its_name(config: Path) -> None:
     code = CODE.replace('yield "client"', 'raise OSError("no network"); yield')
-    config.with_name("broken.py").write_text(code, encoding="utf-8")
-    config.write_text(TOML.replace("box.py:registry", "broken.py:registry"), encoding="utf-8")
+    write(config.with_name("broken.py"), code)
+    write(config, TOML.replace("box.py:registry", "broken.py:registry"))
     with anyio.fail_after(20), pytest.raises(LifespanFailed, match=r"python\.box failed: OSError: no network"):
         async with open_app(load(config)):
             pytest.fail("it opened")
+
+
+async def test_what_the_block_raises_comes_out_as_it_is(config: Path) -> None:
+    with anyio.fail_after(20), pytest.raises(ValueError, match="own"):
+        async with open_app(load(config)):
+            raise ValueError("own")
 
 
 async def test_an_app_ends_although_a_thread_hangs(config: Path) -> None:

@@ -173,7 +173,10 @@ def test_the_config_overrides_the_code_key_by_key(tmp_path: Path) -> None:
         PartAction.LEAVE,
         PartAction.NOTHING,
     ]
-    assert (pair.undo[0].idempotent, pair.undo[0].retry.attempts) == (False, 2)
+    assert (pair.undo[0].idempotent, pair.undo[0].retry) == (
+        False,
+        Retry(attempts=2, first_delay_s=1.0, max_delay_s=300.0),
+    )
     assert (pair.undo[1].message, pair.undo[1].urgency) == ("Call ${args.city}.", Urgency.HIGH)
     assert not found["travel.look"].offered
 
@@ -370,7 +373,11 @@ LEAVE = 'undo = { leave = "x" }\n'
         ('undo = { leave = "${capture.text}" }', ".undo.leave", "capture is not supported"),
         ('undo = { leave = "${saga.name}" }', ".undo.leave", "there is no saga.name"),
         (LEAVE + 'on_repeat = "replay"', ".on_repeat", "not supported by this version yet"),
-        (LEAVE + "retry = { attempts = 2, max_delay_s = 0.1 }", ".retry", "max_delay_s is less than first_delay_s"),
+        (
+            LEAVE + "retry = { attempts = 2, first_delay_s = 1, max_delay_s = 0.1 }",
+            ".retry",
+            "max_delay_s is less than first_delay_s",
+        ),
         (LEAVE + "timeout_s = inf", ".timeout_s", "must be a finite number"),
         (LEAVE + "idempotent = 1", ".idempotent", "must be true or false"),
     ],

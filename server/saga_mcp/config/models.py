@@ -36,18 +36,22 @@ class RetryTable(Table):
     """How often an attempt is made, and how far apart."""
 
     attempts: int = Field(ge=1, description="all attempts, the first included")
-    first_delay_s: SecondsOrNone = Field(0.5, description="longest wait before the second; doubles from there")
-    max_delay_s: SecondsOrNone = Field(20.0, description="what the wait never exceeds")
+    first_delay_s: SecondsOrNone | None = Field(
+        None, description="longest wait before the second; doubles from there; default: 0.5, of an undo 1"
+    )
+    max_delay_s: SecondsOrNone | None = Field(
+        None, description="what the wait never exceeds; default: 20, of an undo 300"
+    )
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if self.max_delay_s < self.first_delay_s:
+        if self.first_delay_s is not None and self.max_delay_s is not None and self.max_delay_s < self.first_delay_s:
             raise ValueError("max_delay_s is less than first_delay_s")
         return self
 
 
 class SagaTable(Table):
-    """`[saga]`: what holds for every saga."""
+    """What holds for every saga."""
 
     later: ClassVar[frozenset[str]] = frozenset(
         {
@@ -76,7 +80,9 @@ class SagaTable(Table):
         "halt", description="whether a stuck undo halts the older ones"
     )
     idle_flag_s: Seconds = Field(3600.0, description="idle for so long, a saga becomes an attention item")
-    on_idle: Literal["flag", "abort", "commit"] = Field("flag", description="what follows then")
+    on_idle: Literal["flag", "abort", "commit"] = Field(
+        "flag", description='what follows then; `"abort"` and `"commit"` are not supported by this version yet'
+    )
     reply_within_s: Seconds = Field(25.0, description='longer work answers "still running" and goes on')
     probe_for_s: SecondsOrNone = Field(
         30.0, description="how long a step in doubt is probed before `on_error` rules it"
@@ -84,7 +90,7 @@ class SagaTable(Table):
 
 
 class PythonTable(Table):
-    """`[python.NAME]`: Python tools, loaded by path or by module."""
+    """Python tools, loaded by path or by module."""
 
     path: str = Field("", description='`"travel.py:registry"`, or `"crm.py"` with `functions`; relative to this file')
     module: str = Field("", description='instead of `path`: `"acme.tools:registry"`')
@@ -98,7 +104,7 @@ class PythonTable(Table):
 
 
 class UndoTable(Table):
-    """`undo` of a tool: one entry, or a list of them; every entry whose `when` holds runs, in order."""
+    """What undoes a tool: one entry, or a list of them; every entry whose `when` holds runs, in order."""
 
     later: ClassVar[frozenset[str]] = frozenset({"done_when", "read", "probe"})
 
@@ -132,7 +138,7 @@ class UndoTable(Table):
 
 
 class ToolTable(Table):
-    """`[tools."NAME.function"]`: what a tool is, and what undoes it. What is not said here is as its author said it."""
+    """What a tool is, and what undoes it. What is not said here is as its author said it."""
 
     later: ClassVar[frozenset[str]] = frozenset(
         {
@@ -172,7 +178,9 @@ class ToolTable(Table):
         None, description='what an exception proves; default: `"unknown"`'
     )
     on_repeat: Literal["run", "replay", "refuse"] | None = Field(
-        None, description='what an equal call means after the first was answered; default: `"run"`'
+        None,
+        description='what an equal call means after the first was answered; default: `"run"`. The others are not '
+        "supported by this version yet",
     )
     offer: bool = Field(default=True, description="whether agents see it")
 

@@ -112,7 +112,7 @@ class _Overlay:
             coded,
             kind=kind,
             idempotent=coded.idempotent if table.idempotent is None else table.idempotent,
-            retry=coded.retry if table.retry is None else _retry(table.retry),
+            retry=coded.retry if table.retry is None else _retry(table.retry, Retry()),
             timeout_s=timeout_s,
             hard_deadline_s=float(deadline_s),
             settle_s=coded.settle_s if table.settle_s is None else table.settle_s,
@@ -266,12 +266,14 @@ def _entry(undo: UndoTable) -> UndoEntry:
         urgency=Urgency(undo.urgency),
         idempotent=undo.idempotent,
         timeout_s=undo.timeout_s,
-        retry=UNDO_RETRY if undo.retry is None else _retry(undo.retry),
+        retry=UNDO_RETRY if undo.retry is None else _retry(undo.retry, UNDO_RETRY),
     )
 
 
-def _retry(table: RetryTable) -> Retry:
-    return Retry(attempts=table.attempts, first_delay_s=table.first_delay_s, max_delay_s=table.max_delay_s)
+def _retry(table: RetryTable, usual: Retry) -> Retry:
+    first_delay_s = usual.first_delay_s if table.first_delay_s is None else table.first_delay_s
+    max_delay_s = max(usual.max_delay_s, first_delay_s) if table.max_delay_s is None else table.max_delay_s
+    return Retry(attempts=table.attempts, first_delay_s=min(first_delay_s, max_delay_s), max_delay_s=max_delay_s)
 
 
 def _strings(value: object) -> Iterator[str]:
