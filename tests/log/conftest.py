@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from saga_mcp.log.port import SagaLog
 from saga_mcp.log.sql import SqlSagaLog
 
 
@@ -22,13 +21,6 @@ def url(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-async def log(url: str) -> AsyncGenerator[SagaLog]:
+async def log(url: str) -> AsyncGenerator[SqlSagaLog]:
     async with SqlSagaLog.open(url) as opened:
-        yield opened
-
-
-@pytest.fixture
-async def other(url: str) -> AsyncGenerator[SagaLog]:
-    """The same database as another process sees it: a writer, a reader and folds of its own."""
-    async with SqlSagaLog.open(url, poll_s=0.02) as opened:
         yield opened

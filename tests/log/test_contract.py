@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncGenerator
+from pathlib import Path
 
 import anyio
 import pytest
@@ -14,6 +16,26 @@ from saga_mcp.domain.events import SagaCommitted, SagaOpened, StepIntended, Step
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
 from saga_mcp.log.port import Decision, PairRow, SagaKeyTaken, SagaLog
+from saga_mcp.log.sql import SqlSagaLog
+
+
+@pytest.fixture(params=["sqlite"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A fresh database of each kind that a saga log can be kept in."""
+    return {"sqlite": f"sqlite:///{tmp_path / 'saga.db'}"}[request.param]
+
+
+@pytest.fixture
+async def log(database: str) -> AsyncGenerator[SagaLog]:
+    async with SqlSagaLog.open(database) as opened:
+        yield opened
+
+
+@pytest.fixture
+async def other(database: str) -> AsyncGenerator[SagaLog]:
+    """The same database as another process sees it: a writer, a reader and folds of its own."""
+    async with SqlSagaLog.open(database, poll_s=0.02) as opened:
+        yield opened
 
 
 async def test_a_decision_sees_the_state_and_what_it_returns_is_stored(log: SagaLog) -> None:

@@ -30,7 +30,11 @@ class Reads:
         self._seq = Hot(select(saga.c.seq).where(saga.c.id == bindparam("id")), dialect)
         self._events = Hot(
             select(saga_event.c.seq, saga_event.c.type, saga_event.c.version, saga_event.c.facts, saga_event.c.payload)
-            .where(saga_event.c.saga_id == bindparam("id"), saga_event.c.seq > bindparam("after"))
+            .where(
+                saga_event.c.saga_id == bindparam("id"),
+                saga_event.c.seq > bindparam("after"),
+                saga_event.c.seq <= bindparam("last"),
+            )
             .order_by(saga_event.c.seq),
             dialect,
         )
@@ -51,7 +55,7 @@ class Reads:
         if known is None or known.seq > seq:
             known = Saga(id=saga_id)
         if known.seq < seq:
-            rows = self._events.run(connection, {"id": saga_id, "after": known.seq})
+            rows = self._events.run(connection, {"id": saga_id, "after": known.seq, "last": seq})
             known = fold_rows(known, (cast("StoredEvent", row) for row in rows))
             if known.seq != seq:
                 raise SagaQuarantined(saga_id, f"its row counts {seq} events, the log holds {known.seq}")
