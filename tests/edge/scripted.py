@@ -9,13 +9,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import mcp_types as types
+from mcp.client import Client
 from mcp.server.lowlevel import Server
 
 from saga_mcp.domain.duties import BoundUndo
-from saga_mcp.domain.events import Event, PartSpec, SagaOpened, StepIntended, StepPlan, StepSucceeded
+from saga_mcp.domain.events import (
+    AbortRequested,
+    Event,
+    PartSpec,
+    RollbackFinished,
+    SagaOpened,
+    StepFailed,
+    StepIntended,
+    StepPlan,
+    StepSucceeded,
+    UndoIntended,
+    UndoParked,
+    UndoSucceeded,
+)
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction
+from saga_mcp.domain.values import ItemKind, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.edge.server import build_server
 from saga_mcp.engine.port import Caller, CallReply
 from saga_mcp.log.port import SagaRow
@@ -185,3 +200,45 @@ def done(answer: ToolAnswer, saga: Saga = DONE, step: int = 1) -> CallReply:
 def says(text: str) -> ToolAnswer:
     """A tool's answer of one text."""
     return ToolAnswer(content=({"type": "text", "text": text},))
+
+
+OBJECT: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+UNDONE = saga_of(
+    intended(1),
+    succeeded(1),
+    intended(2, "shop.fail"),
+    StepFailed(step=2, error="declined"),
+    AbortRequested(cause="step_failed:2", by="policy"),
+    UndoIntended(step=1, part="1", owner="me"),
+    UndoSucceeded(step=1, part="1"),
+    RollbackFinished(),
+)
+UNDOING = saga_of(
+    intended(1),
+    succeeded(1),
+    intended(2),
+    succeeded(2),
+    intended(3, "shop.fail"),
+    StepFailed(step=3, error="declined"),
+    AbortRequested(cause="step_failed:3", by="policy"),
+    UndoIntended(step=2, part="1", owner="me"),
+    UndoSucceeded(step=2, part="1"),
+)
+STUCK = saga_of(
+    intended(1),
+    succeeded(1, PartAction.MANUAL, "Mail to secret@example.org was sent."),
+    intended(2, "shop.fail"),
+    StepFailed(step=2, error="declined"),
+    AbortRequested(cause="step_failed:2", by="policy"),
+    UndoParked(step=1, part="1", item=ItemKind.MANUAL_UNDO, message="Mail to secret@example.org was sent."),
+)
+
+
+async def call(
+    script: Script, era: str = "legacy", tool: ToldTool | None = None, **arguments: JsonValue
+) -> types.CallToolResult:
+    server = scripted(script, tool or told_tool())
+    async with Client(server, mode=era) as client:
+        await client.list_tools()
+        return await client.call_tool("act", arguments)

@@ -56,7 +56,7 @@ def read_reply(answer: ToolAnswer, tool: Governed) -> types.CallToolResult:
         [*_blocks(answer), *_left_out(answer, structured)],
         structured=structured,
         is_error=answer.is_error,
-        meta=answer.meta,
+        meta=_meta(answer),
     )
 
 
@@ -79,7 +79,7 @@ def step_reply(
     if integers:
         shown = dict(list(integers.items())[:_FACTS_INTEGERS])
         texts = [exact(shown), *texts]
-    meta = answer.meta or {}
+    meta = _meta(answer) or {}
     return _result(
         [*_blocks(answer), *_left_out(answer, structured), *map(_text, texts)],
         structured=None if structured is None else {**structured, tool.facts_name: few},
@@ -152,6 +152,13 @@ def _block(block: JsonObject) -> types.ContentBlock:
         return _BLOCK.validate_python(plain)
     except ValidationError:
         return _text(json.dumps(plain, ensure_ascii=False))
+
+
+def _meta(answer: ToolAnswer) -> JsonObject | None:
+    """The answer's own `_meta`, without the name of the server behind us: this reply is ours."""
+    if answer.meta is None:
+        return None
+    return {name: value for name, value in answer.meta.items() if name != types.SERVER_INFO_META_KEY}
 
 
 def _text(text: str) -> types.TextContent:

@@ -1,0 +1,172 @@
+"""The last text block of a reply: how to finish, what was undone, what waits for a person (WORDING.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import anyio
+import pytest
+from mcp.client import Client
+from tests.edge.scripted import (
+    DONE,
+    SAGA_ID,
+    STUCK,
+    UNDOING,
+    UNDONE,
+    Script,
+    call,
+    done,
+    intended,
+    saga_of,
+    says,
+    scripted,
+    succeeded,
+    told_tool,
+)
+from tests.edge.served import meta, text_of, texts_of
+
+from saga_mcp.domain.events import (
+    AbortRequested,
+    RollbackFinished,
+    UndoSucceeded,
+)
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonValue, PartAction
+from saga_mcp.engine.port import Caller, CallReply
+from saga_mcp.tools.port import ToolAnswer
+
+
+async def test_the_first_reply_says_how_to_finish_and_later_ones_are_short() -> None:
+    script = Script()
+    last: list[str] = []
+    async with Client(scripted(script, told_tool()), mode="legacy") as client:
+        for number in range(1, 13):
+            events = [event for n in range(1, number + 1) for event in (intended(n), succeeded(n))]
+            script.reply = done(says("ok"), saga_of(*events), number)
+            last.append(text_of(await client.call_tool("act", {"saga_id": SAGA_ID})))
+    long = "Finish: saga_commit keeps all, saga_abort undoes all.]"
+    assert last[0] == f"[saga {SAGA_ID}: step 1 done, undo ready. {long}"
+    assert last[1] == f"[saga {SAGA_ID} open, 2 steps]"
+    assert [number for number, text in enumerate(last, 1) if text.endswith(long)] == [1, 11]
+
+
+@pytest.mark.parametrize(
+    ("saga", "step", "text"),
+    [
+        (
+            UNDONE,
+            2,
+            (
+                "UNDONE: step 2 fail failed; all 2 steps are undone or had no effect, nothing is open. "
+                "This id is closed. Do not undo anything yourself. Do not repeat the same call: fix the cause and "
+                "start over with saga_begin, or tell the user.]"
+            ),
+        ),
+        (
+            UNDOING,
+            3,
+            (
+                "BEING UNDONE: step 3 fail failed; 1 of 2 undone so far. Closed to new calls. "
+                "saga_status tells the end.]"
+            ),
+        ),
+        (
+            STUCK,
+            2,
+            (
+                f"NOT FULLY UNDONE: act waits for a person (item {SAGA_ID}.1). Tell the user. "
+                "Do not try to repair it with other tools.]"
+            ),
+        ),
+    ],
+)
+async def test_an_abort_is_told_as_far_as_it_went(saga: Saga, step: int, text: str) -> None:
+    """WORDING.md; no reply ever says "clean" when something was left (DESIGN.md rule 4)."""
+    answer = ToolAnswer(content=({"type": "text", "text": "declined"},), is_error=True)
+    reply = CallReply(answer=answer, code="step_failed", saga_id=SAGA_ID, saga=saga, step=step)
+    server = scripted(Script(reply), told_tool(), told_tool("fail"))
+    async with Client(server, mode="legacy") as client:
+        result = await client.call_tool("fail", {"saga_id": SAGA_ID})
+    assert texts_of(result) == ["declined", f"[saga {SAGA_ID} {text}"]
+    assert "secret@example.org" not in result.model_dump_json()
+
+
+async def test_residue_and_exemptions_are_never_told_as_undone() -> None:
+    residue = saga_of(
+        intended(1),
+        succeeded(1, PartAction.LEAVE, "branch x"),
+        AbortRequested(cause="agent"),
+        UndoSucceeded(step=1, part="1"),
+        RollbackFinished(),
+    )
+    script = Script(state=residue)
+    async with Client(scripted(script), mode="legacy") as client:
+        result = await client.call_tool("saga_abort", {"saga_id": SAGA_ID})
+    assert "1 residue, 0 open" in text_of(result)
+    assert "undone or had no effect" not in text_of(result)
+
+
+async def test_the_third_automatic_abort_by_the_same_tool_and_error_says_stop() -> None:
+    answer = ToolAnswer(content=({"type": "text", "text": "declined"},), is_error=True)
+    script = Script(CallReply(answer=answer, code="step_failed", saga_id=SAGA_ID, saga=UNDONE, step=2))
+    async with Client(scripted(script, told_tool("fail")), mode="legacy") as client:
+        replies = [text_of(await client.call_tool("fail", {"saga_id": SAGA_ID})) for _ in range(3)]
+        elsewhere = await client.call_tool(
+            "fail", {"saga_id": SAGA_ID}, meta=meta(**{"vscode.conversationId": "other"})
+        )
+    assert ["Third time: stop and tell the user." in text for text in replies] == [False, False, True]
+    assert "Third time" not in text_of(elsewhere)
+
+
+async def test_a_sibling_of_a_failed_step_keeps_its_own_result_and_learns_of_the_abort() -> None:
+    """SEMANTICS.md S4.3."""
+    result = await call(Script(done(says("mine"), UNDOING, 2)), saga_id=SAGA_ID)
+    assert result.is_error is False
+    assert texts_of(result)[0] == "mine"
+    assert "BEING UNDONE: step 3 shop.fail failed" in text_of(result)
+
+
+async def test_a_step_whose_undo_cannot_be_built_says_so_now() -> None:
+    """SEMANTICS.md S6.1."""
+    saga = saga_of(intended(1), replace(succeeded(1), parts=None, build_error="no id"))
+    result = await call(Script(done(says("ok"), saga)))
+    assert "step 1 done, but its undo cannot be built" in text_of(result)
+
+
+async def test_parallel_calls_that_opened_a_saga_each_are_told_so() -> None:
+    """SEMANTICS.md S1.5."""
+
+    class Slow(Script):
+        async def call(
+            self,
+            offered: str,
+            arguments: Mapping[str, JsonValue],
+            *,
+            saga_id: str | None = None,
+            step_key: str = "",
+            caller: Caller,
+        ) -> CallReply:
+            _ = arguments, saga_id, step_key, caller
+            started.append(offered)
+            opened = replace(DONE, id=f"sg-{len(started)}")
+            if len(started) == 2:
+                both.set()
+            await both.wait()
+            return CallReply(answer=says("ok"), saga_id=opened.id, saga=opened, step=1, opened=True)
+
+    started: list[str] = []
+    both = anyio.Event()
+    replies: list[list[str]] = []
+
+    async with Client(scripted(Slow(), told_tool()), mode="legacy") as client:
+
+        async def one() -> None:
+            replies.append(texts_of(await client.call_tool("act", {})))
+
+        with anyio.fail_after(5):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(one)
+                tasks.start_soon(one)
+    assert [len(texts) for texts in replies] == [2, 3]
+    assert "opened 2 sagas: sg-1, sg-2" in replies[1][1] or "opened 2 sagas: sg-2, sg-1" in replies[1][1]
