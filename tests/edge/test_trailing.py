@@ -27,12 +27,20 @@ from tests.edge.scripted import (
 from tests.edge.served import meta, text_of, texts_of
 
 from saga_mcp.domain.events import (
+    AbortDeferred,
     AbortRequested,
     RollbackFinished,
+    SagaCommitted,
+    SagaIdled,
+    StepFailed,
+    StepFellInDoubt,
+    StepSettled,
     UndoSucceeded,
 )
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import JsonValue, PartAction
+from saga_mcp.domain.values import ItemKind, JsonValue, Kind, PartAction, SettledBy
+from saga_mcp.edge.look import Look
+from saga_mcp.edge.wording import trailing, waits_for
 from saga_mcp.engine.port import Caller, CallReply
 from saga_mcp.tools.port import ToolAnswer
 
@@ -170,3 +178,79 @@ async def test_parallel_calls_that_opened_a_saga_each_are_told_so() -> None:
                 tasks.start_soon(one)
     assert [len(texts) for texts in replies] == [2, 3]
     assert "opened 2 sagas: sg-1, sg-2" in replies[1][1] or "opened 2 sagas: sg-2, sg-1" in replies[1][1]
+
+
+FAILED_ONCE = saga_of(intended(1), StepFailed(step=1, error="declined"))
+WAITING_ABORT = saga_of(intended(1, kind=Kind.PIVOT), AbortDeferred(cause="agent"))
+
+
+@pytest.mark.parametrize(
+    ("saga", "number", "text"),
+    [
+        (
+            FAILED_ONCE,
+            1,
+            ": step 1 act failed and had no effect. Finish: saga_commit keeps all, saga_abort undoes all.",
+        ),
+        (saga_of(intended(1)), 1, ": step 1 act is still running; do not call it again. Finish: saga_commit keeps all"),
+        (
+            saga_of(intended(1), StepFellInDoubt(step=1, reason="timeout", running=True, parts=())),
+            1,
+            ": step 1 act is unknown: it may have happened; do not call it again.",
+        ),
+        (WAITING_ABORT, 1, ": to be aborted once 1 act is settled. saga_status tells."),
+        (saga_of(intended(1), succeeded(1, PartAction.MANUAL)), 1, ": step 1 done, undo needs a person."),
+        (saga_of(intended(1), succeeded(1, PartAction.LEAVE)), 1, ": step 1 done, left as it is by an abort."),
+        (saga_of(SagaIdled()), 0, " open, 0 steps"),
+        (
+            saga_of(intended(1), succeeded(1), SagaIdled()),
+            1,
+            ": step 1 done, undo ready. Finish: saga_commit keeps all, saga_abort undoes all. It was idle for long",
+        ),
+        (saga_of(intended(1), succeeded(1), SagaCommitted(by="agent")), 0, " COMMITTED: everything is kept (1 done, 0"),
+        (
+            saga_of(AbortRequested(cause="agent"), RollbackFinished()),
+            0,
+            " UNDONE: saga_abort was called; no step was made, nothing is open. This id is closed.",
+        ),
+        (
+            saga_of(AbortRequested(cause="operator", by="ada"), RollbackFinished()),
+            0,
+            " UNDONE: an operator (ada) aborted it; no step was made",
+        ),
+        (saga_of(AbortRequested(cause="idle"), RollbackFinished()), 0, " UNDONE: the idle limit aborted it;"),
+        (
+            saga_of(AbortRequested(cause="invariant:no debt"), RollbackFinished()),
+            0,
+            ' UNDONE: the rule "no debt" does not hold;',
+        ),
+        (
+            saga_of(intended(1), StepFailed(step=1), AbortRequested(cause="step_failed:1"), RollbackFinished()),
+            1,
+            " UNDONE: step 1 act failed; the step is undone or had no effect, nothing is open.",
+        ),
+    ],
+)
+def test_every_state_has_its_words(saga: Saga, number: int, text: str) -> None:
+    said = trailing(Look.at(saga), number, lambda tool: tool.removeprefix("shop."), long=number > 0)
+    assert said.startswith(f"[saga {SAGA_ID}{text}")
+    assert said.endswith("]")
+
+
+def test_an_effect_found_after_the_commit_is_told_to_the_user() -> None:
+    late = StepSettled(step=1, landed=True, by=SettledBy.LATE_ANSWER, parts=())
+    saga = saga_of(intended(1), StepFailed(step=1), SagaCommitted(by="agent", accepted=(1,)), late)
+    said = trailing(Look.at(saga), 0, str)
+    assert said.startswith(f"[saga {SAGA_ID} COMMITTED, and shop.act waits for a person (item {SAGA_ID}.1).")
+
+
+def test_every_kind_of_item_says_what_it_waits_for() -> None:
+    assert len({waits_for(kind) for kind in ItemKind}) == len(ItemKind)
+
+
+def test_text_from_outside_cannot_steer_a_terminal_or_break_the_line() -> None:
+    """SEMANTICS.md S11.6."""
+    saga = saga_of(intended(1, "shop.\x1b[2J\u202eact\n"), StepFailed(step=1))
+    said = trailing(Look.at(saga), 1, str)
+    assert "step 1 shop.\\x1b[2J\\u202eact\\n failed" in said
+    assert said.isprintable()
