@@ -63,7 +63,7 @@ def items(saga: Saga) -> tuple[Item, ...]:
         found.append(
             Item(saga_id=saga.id, step=0, kind=ItemKind.INVARIANT, message=f"violated after the pivot: {names}")
         )
-    for step in saga.steps:
+    for step in saga.loose_steps:
         kind = step_item(saga, step)
         if kind is not None:
             found.append(_item(saga, step, kind))

@@ -83,7 +83,7 @@ def _active(saga: Saga) -> Iterator[Duty]:
         return
     if not (saga.in_doubt or saga.unended):
         return
-    for step in saga.steps:
+    for step in saga.loose_steps:
         if step.running or step.exhausted:
             continue
         if step.probe_due:
@@ -104,7 +104,7 @@ def _may_resend(step: Step) -> bool:
 
 def _compensating(saga: Saga) -> Iterator[Duty]:
     if saga.in_doubt:
-        yield from (Probe(step) for step in saga.steps if step.probe_due and not step.running)
+        yield from (Probe(step) for step in saga.loose_steps if step.probe_due and not step.running)
     if rollback_done(saga):
         yield Finish()
         return
@@ -122,7 +122,7 @@ def busy(saga: Saga) -> bool:
     """Whether something runs or is due, so that somebody has to drive the saga."""
     if saga.running or saga.undoing:
         return True
-    if not saga.final and any(step.overdue or _between_attempts(step) for step in saga.steps):
+    if not saga.final and any(step.overdue or _between_attempts(step) for step in saga.loose_steps):
         return True
     return bool(duties(saga))
 
@@ -135,7 +135,7 @@ def owners(saga: Saga) -> frozenset[str]:
     """Owner ids of everything that runs or is between two attempts, and of the driver."""
     found = {saga.driver}
     if not saga.final:
-        found.update(step.owner for step in saga.steps if step.running or _between_attempts(step))
+        found.update(step.owner for step in saga.loose_steps if step.running or _between_attempts(step))
     if saga.undoing:
         found.update(part.owner for part in saga.step(saga.undoing).parts or () if part.running)
     return frozenset(found - {""})

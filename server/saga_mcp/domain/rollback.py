@@ -128,7 +128,7 @@ def rollback_done(saga: Saga) -> bool:
     """Whether everything in the rollback's scope is settled, so that it may finish."""
     if saga.phase is not Phase.COMPENSATING or waits_for_calls(saga):
         return False
-    if any(step.state is StepState.AWAITING_APPROVAL and in_scope(saga, step) for step in saga.steps):
+    if any(step.state is StepState.AWAITING_APPROVAL and in_scope(saga, step) for step in saga.loose_steps):
         return False
     top = saga.step(saga.undo_stack[-1]) if saga.undo_stack else None
     return top is None or not in_scope(saga, top)

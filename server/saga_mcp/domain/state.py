@@ -126,6 +126,17 @@ class Step:
         return not self.parts or (part is not None and part.item is ItemKind.CANNOT_BUILD)
 
     @property
+    def loose(self) -> bool:
+        """Whether the step may be due for something, or wait for a person: it is neither settled nor plainly done."""
+        if self.running or self.overdue or self.late:
+            return True
+        if self.state is not StepState.SUCCEEDED:
+            return not self.settled
+        part = self.next_part
+        untouched = part is None or part.state is PartState.PENDING
+        return not untouched or self.parts is None or (self.kind is Kind.COMPENSABLE and not self.parts)
+
+    @property
     def probe_due(self) -> bool:
         """Whether a probe could still settle the doubt."""
         return self.state is StepState.IN_DOUBT and self.plan.has_probe and not self.probes_ended
@@ -180,6 +191,8 @@ class Saga:
     """Steps in `in_doubt`."""
     running: int = 0
     """Steps whose call has not ended, the overdue ones aside."""
+    loose: tuple[int, ...] = ()
+    """Numbers of the steps that are `loose`, ascending; everything else needs no look (S2.4)."""
     pivot: int = 0
     """Number of the pivot that has succeeded, else of the one that is unsettled; 0: none."""
     undoing: int = 0
@@ -218,6 +231,11 @@ class Saga:
     def find_step(self, number: int) -> Step | None:
         """The step `number`, or None where there is no such step."""
         return self.steps[number - 1] if 0 < number <= len(self.steps) else None
+
+    @property
+    def loose_steps(self) -> tuple[Step, ...]:
+        """The steps that may be due for something, or wait for a person."""
+        return tuple(self.steps[number - 1] for number in self.loose)
 
     def savepoint(self, name: str) -> Savepoint | None:
         """The mark `name`, or None."""

@@ -37,7 +37,7 @@ def lost(
     """
     draft = Draft(saga)
     driving = Driving(driver=saga.driver, bind=bind)
-    for step in saga.steps:
+    for step in saga.loose_steps:
         if (step.running or step.state is StepState.INTENDED) and not step.exhausted and dead(step.owner):
             for event in _lost_step(draft, step.number, driving, outlives):
                 draft.add(event)

@@ -54,6 +54,7 @@ def _recount(saga: Saga, old: Step | None, new: Step) -> Saga:
         in_doubt=saga.in_doubt + _is(new, StepState.IN_DOUBT) - _is(old, StepState.IN_DOUBT),
         running=saga.running + _runs(new) - _runs(old),
         undo_stack=_restack(saga, old, new),
+        loose=_loose(saga.loose, new),
         pivot=pivot,
         undoing=_undoing(saga, new),
         # Nothing can be taken back any more: a wish that waited for the pivot is void (S7.1).
@@ -67,6 +68,14 @@ def _is(step: Step | None, state: StepState) -> int:
 
 def _runs(step: Step | None) -> int:
     return int(step is not None and step.running and not step.overdue)
+
+
+def _loose(loose: tuple[int, ...], new: Step) -> tuple[int, ...]:
+    if new.loose == (new.number in loose):
+        return loose
+    if new.loose:
+        return tuple(sorted((*loose, new.number)))
+    return tuple(number for number in loose if number != new.number)
 
 
 def _restack(saga: Saga, old: Step | None, new: Step) -> tuple[int, ...]:
