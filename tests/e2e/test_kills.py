@@ -1,0 +1,181 @@
+"""`kill -9` is a normal way to stop (DESIGN.md rule 6; CASES C16, C43, C58, C69)."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from itertools import count
+from pathlib import Path
+
+import anyio
+import pytest
+
+from tests.e2e.product import Client, Product, ServerDied
+from tests.world.server import eventually
+
+
+async def two_parallel_steps_a_failure_and_an_abort(agent: Client, saga_id: str) -> None:
+    steps = [
+        await agent.ask("reserve", item="a", mode="0.02", saga_id=saga_id),
+        await agent.ask("hold", item="b", saga_id=saga_id),
+    ]
+    for step in steps:
+        await agent.reply_to(step)
+    await agent.call("charge", cents=5, saga_id=saga_id)
+    await agent.call("reserve", item="c", mode="err_before", saga_id=saga_id)
+    await agent.call("saga_abort", saga_id=saga_id)
+
+
+@pytest.mark.timeout(240)
+async def test_a_kill_after_any_durable_write_leaves_nothing_behind(tmp_path: Path) -> None:
+    """C69, with a real SIGKILL after the n-th COMMIT, for every n."""
+    for at in count(2):  # the first commit is the saga's opening
+        product = Product(_folder(tmp_path, at))
+        saga_id = ""
+        async with product.serve(die_after_commit=at) as agent:
+            try:
+                saga_id = await agent.begin()
+                await two_parallel_steps_a_failure_and_an_abort(agent, saga_id)
+            except ServerDied:
+                pass
+            else:
+                assert await agent.at_rest(saga_id)
+                break
+        await _restart_and_finish(product, saga_id, f"killed after commit {at}")
+    assert at > 8
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(
+    "rounds", [pytest.param(8, id="everyday"), pytest.param(100, id="many", marks=pytest.mark.slow)]
+)
+async def test_a_kill_at_a_random_moment_leaves_nothing_behind(tmp_path: Path, rounds: int) -> None:
+    """C43."""
+    chance = random.Random(43)
+    for number in range(rounds):
+        product = Product(_folder(tmp_path, number))
+        saga_id = ""
+        async with product.serve() as agent, anyio.create_task_group() as life:
+
+            async def die(agent: Client = agent) -> None:
+                await anyio.sleep(chance.uniform(0, 0.15))
+                agent.kill()
+
+            saga_id = await agent.begin()
+            life.start_soon(die)
+            with contextlib.suppress(ServerDied):
+                await two_parallel_steps_a_failure_and_an_abort(agent, saga_id)
+            await agent.ended.wait()
+        await _restart_and_finish(product, saga_id, f"round {number}")
+
+
+async def _restart_and_finish(product: Product, saga_id: str, when: str) -> None:
+    world = product.world
+    async with product.serve() as agent:
+        await agent.at_rest(saga_id)
+        await agent.call("saga_abort", saga_id=saga_id)
+        status = await agent.at_rest(saga_id)
+    if status["state"] == "needs_attention":
+        # `refund` is not idempotent: killed between its intent and its outcome, nobody knows whether it took effect.
+        (item,) = status["items"]
+        assert item["kind"] in {"undo_in_doubt", "in_doubt"}, when
+        assert item["tool"] == "charge", when
+        refunded = bool(world.did("refund"))
+        verb = ["resolve", item["item"], "--undone"] if refunded else ["retry", item["item"]]
+        code, output = await product.run(*verb, "--note", "looked", "--by", "ada", "--yes")
+        assert code == 0, (when, output)
+        async with product.serve() as agent:
+            status = await agent.at_rest(saga_id)
+    assert status["state"] == "compensated", when
+    assert world.standing == [], (when, world.order)
+    assert world.doubled == [], (when, world.order)
+    assert all(len(keys) == 1 for keys in world.undo_keys.values()), (when, world.undo_keys)
+
+
+def _folder(tmp_path: Path, number: int) -> Path:
+    folder = tmp_path / str(number)
+    folder.mkdir()
+    return folder
+
+
+async def test_an_undo_cut_off_after_its_effect_is_sent_again_under_the_same_key(product: Product) -> None:
+    """C58: an idempotent one; the key is what makes the repetition harmless."""
+    product.world.plan(release=["die_after", "ok"])
+    async with product.serve() as agent:
+        saga_id = await agent.begin()
+        await agent.call("reserve", item="a", saga_id=saga_id)
+        await agent.ask("saga_abort", saga_id=saga_id)
+        await agent.ended.wait()
+    async with product.serve() as agent:
+        await agent.until(saga_id, "compensated")
+    first, second = product.world.sent("release")
+    assert first.undo_key == second.undo_key != ""
+    assert first.pid != second.pid
+
+
+async def test_an_undo_cut_off_that_may_not_be_sent_twice_waits_for_a_person(product: Product) -> None:
+    """C58: the other half."""
+    product.world.plan(refund=["die_after"])
+    async with product.serve() as agent:
+        saga_id = await agent.begin()
+        await agent.call("charge", cents=5, saga_id=saga_id)
+        await agent.ask("saga_abort", saga_id=saga_id)
+        await agent.ended.wait()
+    async with product.serve() as agent:
+        status = await agent.until(saga_id, "needs_attention")
+        assert [item["kind"] for item in status["items"]] == ["undo_in_doubt"]
+        assert (await agent.call("saga_abort", saga_id=saga_id)).code == "needs_person"
+    assert len(product.world.sent("refund")) == 1
+
+
+async def test_a_step_killed_with_its_server_is_undone_by_the_next_one(product: Product) -> None:
+    """C16: the intent and its undo were durable before the call was sent."""
+    async with product.serve() as agent:
+        saga_id = await agent.begin()
+        await agent.ask("reserve", item="a", mode="die_after", saga_id=saga_id)
+        await agent.ended.wait()
+    assert product.world.standing == ["reserve(a)"]
+    async with product.serve() as agent:
+        await agent.until(saga_id, "compensated")
+    assert product.world.standing == []
+
+
+async def test_a_charge_that_a_probe_finds_after_a_kill_is_kept(product: Product) -> None:
+    """C03: recovery does not give back money that had gone through."""
+    async with product.serve() as agent:
+        saga_id = await agent.begin()
+        await agent.ask("charge", cents=5, mode="die_after", saga_id=saga_id)
+        await agent.ended.wait()
+    async with product.serve() as agent:
+        status = await agent.at_rest(saga_id)
+        assert (status["state"], status["steps"][0]["state"]) == ("active", "succeeded")
+        assert (await agent.call("saga_commit", saga_id=saga_id)).state == "committed"
+    assert product.world.standing == ["charge(5)"]
+
+
+async def test_one_damaged_saga_does_not_stop_the_recovery_of_the_others(product: Product) -> None:
+    """C67."""
+    async with product.serve() as agent:
+        sagas = [await agent.begin() for _ in range(6)]
+        for number, saga_id in enumerate(sagas):
+            await agent.ask("reserve", item=str(number), mode="hang_after", saga_id=saga_id)
+        await eventually(lambda: len(product.world.did("reserve")) == 6)
+        agent.kill()
+        await agent.ended.wait()
+    _damage(product.folder / "saga.db", sagas[0])
+    async with product.serve() as agent:
+        for saga_id in sagas[1:]:
+            await agent.until(saga_id, "compensated")
+        damaged = await agent.call("saga_status", saga_id=sagas[0])
+        assert (damaged.is_error, damaged.structured["error"]["code"]) == (True, "saga_quarantined")
+    assert product.world.standing == ["reserve(0)"]
+
+
+def _damage(database: Path, saga_id: str) -> None:
+    import sqlite3
+
+    with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+        changed = connection.execute(
+            "UPDATE saga_event SET facts = '{broken' WHERE saga_id = ? AND seq = 2", (saga_id,)
+        )
+        assert changed.rowcount == 1
