@@ -112,3 +112,19 @@ def test_two_tables_of_one_file_share_its_module(tmp_path: Path) -> None:
     assert first.source is not second.source
     again = load_config(path, {}).registries
     assert again[0].source is first.source
+
+
+def test_an_interrupt_while_code_is_loaded_is_no_problem_of_the_code(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text("raise KeyboardInterrupt\n", encoding="utf-8")
+    path = tmp_path / "saga.toml"
+    path.write_text(TABLE, encoding="utf-8")
+    with pytest.raises(KeyboardInterrupt):
+        load_config(path, {})
+
+
+def test_a_file_that_is_not_python_is_a_problem(tmp_path: Path) -> None:
+    (tmp_path / "shop.txt").write_text(GOOD, encoding="utf-8")
+    assert problem(tmp_path, GOOD, '[python.shop]\npath = "shop.txt:registry"\n') == (
+        "python.shop.path",
+        "shop.txt is not a Python file",
+    )

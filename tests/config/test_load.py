@@ -154,7 +154,7 @@ def test_the_config_overrides_the_code_key_by_key(tmp_path: Path) -> None:
             undo = [
               { tool = "travel.unbook", args = { city = "${args.city}" }, when = "${args.seats > 1}", idempotent = false, retry = { attempts = 2 } },
               { manual = "Call ${args.city}.", urgency = "high" },
-              { leave = "a booking" },
+              { leave = "a booking of ${args}" },
               { nothing = true },
             ]
             [tools."travel.look"]
@@ -369,6 +369,21 @@ LEAVE = 'undo = { leave = "x" }\n'
         ("undo = { args = {} }", ".undo", "give one of tool, manual, leave or nothing, not none"),
         ('undo = { leave = "x", each = "${[1]}" }', ".undo", "args and each belong to tool"),
         ('undo = { leave = "x", when = 3 }', ".undo.when", "must be true, false or a condition"),
+        (
+            'undo = { tool = "crm.count_leads", each = "lead ${args.name}" }',
+            ".undo.each",
+            "must be one ${...} for a list",
+        ),
+        ("undo = { tool = 3 }", ".undo.tool", "must be a string"),
+        ('undo = [{ leave = "x" }, 3]', ".undo[1]", "must be a table"),
+        ('undo = { leave = "x", retry = 3 }', ".undo.retry", "must be a table"),
+        ('undo = { leave = "x", retry = {} }', ".undo.retry.attempts", "is required"),
+        ('undo = { tool = "nowhere.f" }', ".undo.tool", "there is no function nowhere.f"),
+        (
+            """undo = { tool = "crm.delete_lead", args = { lead_id = "${step.undo_key + 'x'}" } }""",
+            ".undo.args",
+            "step.undo_key can only be a whole argument",
+        ),
         ('undo = { leave = "${item}" }', ".undo.leave", "unknown variable item"),
         ('undo = { leave = "${capture.text}" }', ".undo.leave", "capture is not supported"),
         ('undo = { leave = "${saga.name}" }', ".undo.leave", "there is no saga.name"),
@@ -386,6 +401,23 @@ def test_a_tool_that_cannot_be_served_is_a_problem(tmp_path: Path, toml: str, ke
     found = problems(tmp_path, f'{PLAIN}[tools."crm.create_lead"]\n{toml}\n')
     assert list(found) == [f'tools."crm.create_lead"{key}']
     assert found[f'tools."crm.create_lead"{key}'].startswith(message)
+
+
+def test_an_undo_into_a_table_with_problems_of_its_own_adds_none(tmp_path: Path) -> None:
+    toml = '[python.gone]\npath = "gone.py:r"\n[tools."crm.create_lead"]\nundo = { tool = "gone.f" }\n'
+    assert list(problems(tmp_path, PLAIN + toml)) == ["python.gone.path"]
+
+
+def test_results_without_a_shape_are_not_compared_and_deep_values_are_searched(tmp_path: Path) -> None:
+    code = CRM.replace("-> Lead:", "-> dict[str, int]:").replace(
+        "delete_lead(lead_id: int)", "delete_lead(leads: list[int])"
+    )
+    toml = PLAIN + CREATE.replace("{ lead_id = ", "{ leads = [").replace('" } }', '"] } }')
+    assert tools(read(tmp_path, toml, crm=code))["crm.create_lead"].pair.undo[0].args == {
+        "leads": ["${result.lead_id}"]
+    }
+    wrong = problems(tmp_path, toml.replace("result.lead_id", "file:x"), crm=code)
+    assert list(wrong) == ['tools."crm.create_lead".undo.args']
 
 
 def test_an_idle_policy_that_would_not_be_kept_is_refused(tmp_path: Path) -> None:
@@ -444,6 +476,25 @@ def test_a_file_that_is_no_toml_says_where(tmp_path: Path, text: str, where: str
     with pytest.raises(ConfigInvalid, match=where) as caught:
         load_config(path, {})
     assert [problem.line for problem in caught.value.problems] == [line]
+
+
+def test_a_line_that_only_looks_like_a_header_misplaces_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path, '[saga]\nname = [\n[1, 2]\n]\nnmae = "x"\n')
+    with pytest.raises(ConfigInvalid) as caught:
+        load_config(path, {})
+    assert [(problem.key, problem.line) for problem in caught.value.problems] == [("saga.name", 2), ("saga.nmae", 5)]
+
+
+def test_a_list_of_functions_names_functions(tmp_path: Path) -> None:
+    toml = '[python.crm]\npath = "crm.py"\nfunctions = ["create_lead", 3]\n'
+    assert problems(tmp_path, toml) == {"python.crm.functions[1]": "must be a string"}
+
+
+def test_a_file_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "saga.toml"
+    path.write_bytes(b"\xff")
+    with pytest.raises(ConfigInvalid, match="cannot be read"):
+        load_config(path, {})
 
 
 @pytest.mark.parametrize("text", ["[1]", "{,}"])

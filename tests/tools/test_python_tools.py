@@ -8,11 +8,11 @@ import threading
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 
 import anyio
 import pytest
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
 from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
@@ -35,6 +35,7 @@ from saga_mcp.tools.port import (
 )
 from saga_mcp.tools.python import LifespanFailed, PythonRegistry, PythonThreads
 from saga_tools import Call, CannotUndo, NeedsPerson, NoEffect, ToolRegistry, Undo
+from saga_tools import Retry as AuthorsRetry
 
 
 class Charge(BaseModel):
@@ -460,3 +461,140 @@ async def test_a_shared_undo_reads_the_result_of_the_action_that_it_fits() -> No
     await undo(catalogue, "shop.erase", {}, facts({"text": "a"}, "a"))
     await undo(catalogue, "shop.erase", {}, facts({}, {"id": 1, "at": "2026-01-02"}))
     assert seen == ["a", Charge(id=1)]
+
+
+Picky = Annotated[int, AfterValidator(lambda value: {1: value}[value])]
+"""Its validator raises KeyError, which pydantic lets through."""
+
+
+async def test_an_authors_validator_may_raise_anything() -> None:
+    registry, called = ToolRegistry(), list[int]()
+
+    @registry.tool
+    def put(value: Picky) -> None:
+        called.append(value)
+
+    @registry.undoes(put)
+    def take(value: Picky) -> None:
+        called.append(value)
+
+    @registry.probes(put)
+    def has(value: Picky) -> None:
+        called.append(value)
+
+    registry.add(put, name="put_too", paired_elsewhere=True)
+    catalogue = serve(registry)
+    tool = catalogue.offered["put"]
+    with anyio.fail_after(5):
+        with pytest.raises(InvalidArguments, match="cannot be read: KeyError"):
+            tool.decode({"value": 2})
+        missed = await tool.call({"value": 2}, context(World()))
+        assert isinstance(missed, Missed)
+        assert (missed.effect, missed.error) == (Effect.NONE, "InvalidArguments: cannot be read: KeyError")
+        assert await tool.probe(facts({"value": 2})) == NoVerdict(error="schema changed: cannot be read: KeyError")
+        changed = GivesUp(message="schema changed: cannot be read: KeyError")
+        assert await undo(catalogue, "shop.take", {"value": 2}, facts({})) == changed
+        assert await undo(catalogue, "shop.put_too", {"value": 2}, facts({})) == changed
+    assert called == []
+
+
+async def test_a_tool_without_a_probe_gives_no_verdict() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot")
+    def send() -> None: ...
+
+    verdict = await serve(registry).offered["send"].probe(facts({}))
+    assert verdict == NoVerdict(error="it has no probe any more")
+
+
+async def test_only_a_running_forward_action_registers_undos() -> None:
+    registry = ToolRegistry()
+
+    @registry.part
+    def release() -> None: ...
+
+    @registry.tool(kind="pivot")
+    def send() -> int:
+        return 1
+
+    @registry.probes(send)
+    async def sent(call: Call) -> int | None:
+        await call.on_undo(release)
+        return 1
+
+    verdict = await serve(registry).offered["send"].probe(facts({}))
+    assert verdict == NoVerdict(error="SagaToolsError: a probe registers no undo")
+
+
+async def test_only_an_undo_or_a_part_can_be_registered() -> None:
+    registry, world = ToolRegistry(), World()
+
+    @registry.tool(kind="pivot")
+    async def deploy(call: Call) -> None:
+        await call.on_undo(print)
+
+    missed = await call(serve(registry), "shop.deploy", {}, world)
+    assert isinstance(missed, Missed)
+    assert missed.error.startswith("PairError: print: on_undo was given `print`")
+    assert world.registered == []
+
+
+def test_an_undo_says_how_it_may_be_attempted() -> None:
+    registry = ToolRegistry()
+
+    @registry.part(idempotent=False, timeout_s=3, retry=AuthorsRetry(attempts=2, first_delay_s=1, max_delay_s=4))
+    async def release() -> None: ...
+
+    @registry.part
+    def plain() -> None: ...
+
+    def tool() -> None: ...
+
+    registry.add(tool, paired_elsewhere=True, timeout_s=9)
+    catalogue = serve(registry)
+    found = [catalogue.undoer(f"shop.{name}") for name in ("release", "plain", "tool")]
+    assert [(each.idempotent, each.timeout_s, each.stoppable, each.retry.attempts) for each in found if each] == [
+        (False, 3.0, True, 2),
+        (True, 30.0, False, 8),
+        (True, 9.0, False, 1),
+    ]
+    assert {each.target_id for each in found if each} == {declare("shop", registry).target_id}
+
+
+async def test_a_cancelled_start_is_no_failure_of_a_lifespan() -> None:
+    @contextlib.asynccontextmanager
+    async def clients() -> AsyncGenerator[None]:
+        await anyio.sleep_forever()
+        yield
+
+    served = PythonRegistry(declare("shop", ToolRegistry(lifespan=clients)), PythonThreads())
+    with anyio.fail_after(5), anyio.move_on_after(0.01) as scope:
+        async with served.opened():
+            pytest.fail("it did not open")
+    assert scope.cancelled_caught
+
+
+def test_a_tool_says_how_it_is_listed_and_stopped() -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="read_only", title="Look around")
+    async def look(place: str) -> int:
+        """Look.
+
+        Args:
+            place: Where.
+        """
+        return len(place)
+
+    @registry.tool(kind="read_only")
+    def bare():  # type: ignore[no-untyped-def]  # noqa: ANN202 - that it has no annotation is the point
+        ...
+
+    offered = serve(registry).offered
+    listing = offered["look"].listing
+    assert (listing.title, listing.description, offered["look"].stoppable) == ("Look around", "Look.", True)
+    assert listing.input_schema["required"] == ["place"]
+    assert listing.output_schema is not None
+    assert offered["bare"].listing.output_schema is None
+    assert not offered["bare"].stoppable

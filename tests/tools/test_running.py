@@ -132,6 +132,16 @@ async def test_hung_threads_of_one_sort_leave_room_for_the_other() -> None:
             may_end.set()
 
 
+async def test_a_function_that_finds_no_thread_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_thread(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", no_thread)
+    ended = await run(lambda: "effect", is_async=False, threads=ToolThreads("test"))
+    assert isinstance(ended, Raised)
+    assert not ended.started
+
+
 async def test_a_plain_function_that_returns_a_coroutine_is_awaited() -> None:
     effects: list[str] = []
 

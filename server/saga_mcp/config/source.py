@@ -67,7 +67,7 @@ def _toml_lines(text: str) -> dict[KeyPath, int]:
     table: KeyPath = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
-            table = _key_path(header["key"])
+            table = _key_path(header["key"]) or table
             for length in range(1, len(table) + 1):
                 lines.setdefault(table[:length], number)
         elif key := _KEY.match(line):

@@ -19,9 +19,6 @@ from saga_mcp.tools.running import describe
 from saga_mcp.tools.undo_plan import UndoPlan
 from saga_tools import RegisteredInvariant
 
-_MOST_PLANS = 1000
-"""Compiled pairs kept: the config's own, and those of older configs that still wait to be undone."""
-
 
 class StaticCatalogue:
     """A catalogue that does not change while the process lives.
@@ -82,8 +79,6 @@ class StaticCatalogue:
         name = pair.hash
         plan = self._plans.get(name)
         if plan is None:
-            if len(self._plans) >= _MOST_PLANS:
-                self._plans.clear()
             plan = self._plans[name] = UndoPlan.of(pair)
         return plan
 

@@ -161,8 +161,6 @@ class PythonTool:
             return dict(self.declared.registered.decode(arguments).json)
         except UnfitArguments as unfit:
             raise InvalidArguments(tuple(map(str, unfit.problems))) from None
-        except Exception as error:  # a validator of the author's may raise anything
-            raise InvalidArguments((describe(error),)) from error
 
     async def call(self, args: JsonObject, context: CallContext) -> Outcome:
         """Do the forward action."""
@@ -187,7 +185,7 @@ class PythonTool:
             return NoVerdict(error="it has no probe any more")
         try:
             values = registered.kwargs_from_json(step.args)
-        except Exception as error:  # noqa: BLE001 - a validator of the author's may raise anything
+        except SagaToolsError as error:
             return NoVerdict(error=_schema_changed(error))
         kwargs = {name: values[name] for name in probe.parameters}
         if probe.call_parameter is not None:
@@ -240,7 +238,7 @@ class PythonUndo:
             kwargs = self.registered.arguments.kwargs_from_json(fill_late(args, context))
             if self.registered.undo_parameter is not None:
                 kwargs[self.registered.undo_parameter] = self._undo(context)
-        except Exception as error:  # noqa: BLE001 - a validator of the author's may raise anything
+        except SagaToolsError as error:
             return GivesUp(message=_schema_changed(error))
         ended = await run(
             partial(self.registered.function, **kwargs),
@@ -308,7 +306,7 @@ class ToolAsUndo:
         registered = self.declared.registered
         try:
             decoded = registered.decode(fill_late(args, context)).json
-        except Exception as error:  # noqa: BLE001 - a validator of the author's may raise anything
+        except SagaToolsError as error:
             return GivesUp(message=_schema_changed(error))
         ended = await _call(registered, decoded, call, self.registry.threads.undo)
         return _undo_outcome(ended, _effect_of_errors(self.declared))
@@ -317,7 +315,7 @@ class ToolAsUndo:
 async def _call(registered: RegisteredTool, args: Mapping[str, JsonValue], call: Call, threads: ToolThreads) -> Ended:
     try:
         kwargs = registered.kwargs_from_json(args)
-    except Exception as error:  # noqa: BLE001 - a validator of the author's may raise anything
+    except SagaToolsError as error:
         return Raised(error, started=False)
     if registered.call_parameter is not None:
         kwargs[registered.call_parameter] = call
@@ -386,8 +384,8 @@ def _undo_outcome(ended: Ended, effect: Effect) -> UndoOutcome:
     return UndoMissed(error=describe(error), effect=Effect.NONE if known_absent else effect)
 
 
-def _schema_changed(error: Exception) -> str:
-    return f"schema changed: {error if isinstance(error, SagaToolsError) else describe(error)}"
+def _schema_changed(error: SagaToolsError) -> str:
+    return f"schema changed: {error}"
 
 
 def _text(text: str) -> JsonObject:

@@ -15,7 +15,7 @@ from typing import Self, cast
 from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.events import PartSpec
 from saga_mcp.domain.values import JsonObject, JsonValue, PartAction
-from saga_mcp.tools.binding import CannotBind, Condition, Path, Template, compile_condition, compile_template
+from saga_mcp.tools.binding import CannotBind, Condition, Template, compile_condition, compile_template
 from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import StepFacts, UndoContext
 
@@ -69,11 +69,6 @@ class PlannedEntry:
         """Whether it can only be built from a known result."""
         each = self.each.names if self.each else frozenset[str]()
         return self.entry.needs_result or bool((self.args.names | self.message.names | each) & _OF_RESULT)
-
-    @property
-    def paths(self) -> tuple[Path, ...]:
-        """Every plain path in it."""
-        return (*self.when.paths, *(self.each.paths if self.each else ()), *self.args.paths, *self.message.paths)
 
     def parts(self, values: Mapping[str, JsonValue]) -> Iterator[PartSpec]:
         """The parts it comes to.
