@@ -108,9 +108,11 @@ async def test_control_arguments_reach_the_engine_as_they_were_meant() -> None:
     script = Script(state=DONE)
     async with Client(scripted(script), mode="legacy") as client:
         await client.call_tool("saga_commit", {"saga_id": f" {SAGA_ID.upper()}", "accept_failed": "[2, 3]"})
+        await client.call_tool("saga_commit", {"saga_id": SAGA_ID, "accept_failed": [4]})
         await client.call_tool("saga_abort", {"saga_id": SAGA_ID, "reason": "r", "to_savepoint": None})
     assert script.asked == [
         ("commit", {"saga_id": SAGA_ID, "by": "agent", "accept_failed": [2, 3]}),
+        ("commit", {"saga_id": SAGA_ID, "by": "agent", "accept_failed": [4]}),
         ("abort", {"saga_id": SAGA_ID, "cause": "agent", "by": "agent", "reason": "r", "to_savepoint": None}),
     ]
 

@@ -94,6 +94,7 @@ async def test_a_bug_of_ours_gives_a_reference_whose_details_only_the_log_has(er
     [
         ("still_running", "Not an error: act is still running. Do not call it again; saga_status shows its result."),
         ("outcome_unknown", "Outcome of step 1 act is unknown: it may have happened. Do not call it again."),
+        ("another", "Step 1 act has no answer (another). Do not call it again; use saga_status."),
     ],
 )
 async def test_a_call_without_an_answer_is_an_error_that_tells_not_to_repeat_it(
@@ -112,6 +113,13 @@ async def test_a_call_without_an_answer_is_an_error_that_tells_not_to_repeat_it(
 async def test_a_call_whose_intent_is_not_stored_yet_still_names_its_saga() -> None:
     result = await call(Script(CallReply(code="still_running", saga_id=SAGA_ID)))
     assert facts_of(result) == {"id": SAGA_ID, "code": "still_running"}
+
+
+async def test_a_long_refusal_is_cut_but_still_says_what_to_do() -> None:
+    reasons = tuple(f"step {number} shop.act is unknown" for number in range(1, 500))
+    result = await call(Script(CommitRefused(reasons)))
+    assert len(text_of(result)) < 2_200
+    assert text_of(result).endswith("Use saga_status, then saga_abort or wait for a person.")
 
 
 async def test_refusal_codes_are_those_of_the_contract() -> None:

@@ -74,6 +74,13 @@ async def test_a_text_that_says_the_structured_result_already_is_not_repeated() 
     assert len(result.content) == 2
 
 
+async def test_a_text_beside_a_structured_result_that_says_something_else_stays_beside_it() -> None:
+    image: JsonObject = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
+    answer = ToolAnswer(content=(image, *says("seven").content), structured=[7], has_structured=True)
+    result = await call(Script(done(answer)), tool=told_tool(output={"type": "array"}))
+    assert texts_of(result)[:2] == ["seven", "[7]"]
+
+
 async def test_a_tools_own_saga_key_stays_and_ours_moves() -> None:
     answer = ToolAnswer(content=(), structured={"saga": "Edda"}, has_structured=True, meta={"saga": "Njal"})
     output: JsonObject = {"type": "object", "properties": {"saga": {"type": "string"}}}

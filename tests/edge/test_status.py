@@ -145,6 +145,51 @@ async def test_an_error_of_an_undo_is_shown() -> None:
     assert (await status(saga))["steps"][0]["undo_error"] == "502 from the bank"
 
 
+async def test_the_undo_of_each_step_says_how_far_it_is() -> None:
+    two = (PartSpec(action=PartAction.CALL), PartSpec(action=PartAction.CALL))
+    saga = saga_of(
+        intended(1),
+        succeeded(1),
+        intended(2),
+        replace(succeeded(2), parts=None, build_error="no id in the result"),
+        intended(3),
+        StepFellInDoubt(step=3, reason="timeout", running=True, parts=()),
+        intended(4),
+        replace(succeeded(4), parts=two),
+    )
+    before = (await status(saga))["steps"]
+    assert [step["undo"] for step in before] == ["ready", "cannot be built", "not known yet", "ready"]
+    assert before[1]["undo_error"] == "no id in the result"
+    undoing = saga_of(
+        intended(1),
+        succeeded(1),
+        intended(2),
+        replace(succeeded(2), parts=two),
+        AbortRequested(cause="agent"),
+        UndoIntended(step=2, part="1", owner="me"),
+        UndoSucceeded(step=2, part="1"),
+        UndoIntended(step=2, part="2", owner="me"),
+    )
+    assert [step["undo"] for step in (await status(undoing))["steps"]] == ["next", "1 of 2 done, running"]
+
+
+async def test_a_doubt_that_a_probe_can_settle_is_planned_so() -> None:
+    plan = replace(intended(1).plan, has_probe=True)
+    doubt = StepFellInDoubt(step=1, reason="lost", end_known=True, parts=(PartSpec(action=PartAction.CALL),))
+    view = await status(saga_of(replace(intended(1), plan=plan), doubt))
+    assert view["undo_plan"][0]["does"] == "find out whether it happened, then undo it if it did"
+
+
+async def test_failed_steps_that_block_a_commit_are_named() -> None:
+    """SEMANTICS.md S4.4."""
+    events: list[Event] = []
+    for number in range(1, 31):
+        events += [intended(number), StepFailed(step=number)]
+    first = await status(saga_of(*events[:4]))
+    assert first["next"][1] == "saga_commit with accept_failed=[1, 2] keeps all."
+    assert (await status(saga_of(*events)))["next"][1].endswith("19, 20, ...] keeps all.")
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_long_saga_comes_in_pages_that_together_hold_every_step_once(era: str) -> None:
     events: list[Event] = []

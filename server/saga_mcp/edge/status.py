@@ -106,7 +106,7 @@ def _undo_state(saga: Saga, step: Step) -> str:
         return "cannot be built"
     part = step.next_part
     if part is None:
-        return ""
+        return "not known yet"
     pending = "next" if saga.phase is Phase.COMPENSATING and in_scope(saga, step) else "ready"
     words = {PartState.PENDING: pending, PartState.INTENDED: "running", PartState.WAITING: "waits for a person"}
     done = sum(other.state is PartState.DONE for other in step.parts)

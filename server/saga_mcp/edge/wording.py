@@ -72,6 +72,8 @@ _CLOSED_ON_REQUEST = "This id is closed. Do not undo anything yourself. Start ov
 _THIRD_TIME = "Third time: stop and tell the user."
 _NOT_BY_HAND = "Tell the user. Do not try to repair it with other tools."
 _FINISH = "Finish: saga_commit keeps all, saga_abort undoes all."
+_MOST_NAMED = 20
+_LONGEST_REFUSAL = 2_000
 _FINISH_FORWARD = "It can no longer be undone. Finish: saga_commit."
 
 
@@ -268,7 +270,8 @@ def refused(error: Exception, rename: Names) -> str:
         rename: puts agents' names in place of the config's, anywhere in a text.
     """
     tail = " Use saga_status, then saga_abort or wait for a person." if isinstance(error, CommitRefused) else ""
-    return escape(rename(f"{error}{tail}"))
+    said = escape(rename(str(error)))
+    return f"{said if len(said) <= _LONGEST_REFUSAL else f'{said[:_LONGEST_REFUSAL]}...'}{tail}"
 
 
 def invalid_arguments(problems: tuple[str, ...]) -> str:
@@ -296,7 +299,7 @@ def without_answer(code: str, number: int, tool: str) -> str:
             f"Outcome of step {number} {escape(tool)} is unknown: it may have happened. Do not call it again. "
             "Use saga_status in 30 s; then saga_abort, or ask the user."
         )
-    return f"Step {number} {escape(tool)} failed and had no effect."
+    return f"Step {number} {escape(tool)} has no answer ({code}). Do not call it again; use saga_status."
 
 
 def internal_error(reference: str) -> str:
@@ -329,11 +332,11 @@ def next_moves(look: Look, *, busy: bool) -> list[str]:
 
 
 def _open_moves(saga: Saga) -> list[str]:
-    doubts = [str(step.number) for step in saga.steps if step.state is StepState.IN_DOUBT]
+    doubts = [step.number for step in saga.steps if step.state is StepState.IN_DOUBT]
     if doubts:
-        return [f"saga_abort, or ask the user: step {', '.join(doubts)} may have happened."]
+        return [f"saga_abort, or ask the user: step {_numbers(doubts)} may have happened."]
     failed = [step.number for step in saga.steps if step.state is StepState.FAILED and not step.accepted]
-    accept = f" with accept_failed={failed}" if failed else ""
+    accept = f" with accept_failed=[{_numbers(failed)}]" if failed else ""
     moves = ["Go on: pass this saga_id to the next call.", f"saga_commit{accept} keeps all."]
     return moves if saga.pivot_passed else [*moves, "saga_abort undoes all."]
 
@@ -343,6 +346,11 @@ def list_moves(count: int) -> str:
     if not count:
         return "No saga is open. saga_begin opens one."
     return "Finish each: saga_commit keeps all, saga_abort undoes all. saga_status with its saga_id shows its steps."
+
+
+def _numbers(numbers: list[int]) -> str:
+    shown = ", ".join(map(str, numbers[:_MOST_NAMED]))
+    return f"{shown}, ..." if len(numbers) > _MOST_NAMED else shown
 
 
 def waits_for(kind: ItemKind) -> str:
