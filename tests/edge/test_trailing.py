@@ -26,6 +26,7 @@ from tests.edge.scripted import (
 )
 from tests.edge.served import meta, text_of, texts_of
 
+from saga_mcp.domain.duties import busy
 from saga_mcp.domain.events import (
     AbortDeferred,
     AbortRequested,
@@ -38,9 +39,10 @@ from saga_mcp.domain.events import (
     UndoSucceeded,
 )
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import ItemKind, JsonValue, Kind, PartAction, SettledBy
+from saga_mcp.domain.values import ItemKind, JsonValue, Kind, OnError, PartAction, SettledBy
 from saga_mcp.edge.look import Look
-from saga_mcp.edge.wording import trailing, waits_for
+from saga_mcp.edge.memory import Memory
+from saga_mcp.edge.wording import next_moves, trailing, waits_for
 from saga_mcp.engine.port import Caller, CallReply
 from saga_mcp.tools.port import ToolAnswer
 
@@ -242,6 +244,30 @@ def test_an_effect_found_after_the_commit_is_told_to_the_user() -> None:
     saga = saga_of(intended(1), StepFailed(step=1), SagaCommitted(by="agent", accepted=(1,)), late)
     said = trailing(Look.at(saga), 0, str)
     assert said.startswith(f"[saga {SAGA_ID} COMMITTED, and shop.act waits for a person (item {SAGA_ID}.1).")
+
+
+def test_what_is_remembered_of_replies_is_bounded() -> None:
+    memory = Memory()
+    first = Look.at(DONE)
+    assert memory.long_form_due(first, 1) is True
+    assert memory.long_form_due(first, 1) is False
+    for number in range(1000):
+        memory.long_form_due(Look.at(replace(DONE, id=f"sg-{number}")), 1)
+    assert memory.long_form_due(first, 1) is True
+
+
+@pytest.mark.parametrize(
+    ("saga", "move"),
+    [
+        (saga_of(SagaCommitted(by="agent")), "Nothing: everything is kept. saga_begin opens another saga."),
+        (
+            replace(saga_of(intended(1), StepFellInDoubt(step=1, reason="lost", parts=())), on_error=OnError.ABORT),
+            "Wait, then saga_status: something is running or being looked into. Do not call it again.",
+        ),
+    ],
+)
+def test_every_state_has_a_next_move(saga: Saga, move: str) -> None:
+    assert next_moves(Look.at(saga), busy=busy(saga)) == [move]
 
 
 def test_every_kind_of_item_says_what_it_waits_for() -> None:
