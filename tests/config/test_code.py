@@ -71,7 +71,11 @@ def test_what_is_wrong_with_a_registry_is_told_with_its_place(tmp_path: Path) ->
         ('path = "shop.py:registry"\nfunctions = ["f"]', ".path", "name one registry in it"),
         ('path = "shop.py"\nfunctions = ["registr"]', ".functions[0]", "it holds no function `registr`"),
         ('path = "shop.py:r"\nmodule = "m:r"', "", "give either path or module"),
-        ('module = "not_there_at_all:registry"', ".module", "ModuleNotFoundError: "),
+        (
+            'module = "not_there_at_all:registry"',
+            ".module",
+            "ModuleNotFoundError: No module named 'not_there_at_all'; install it where saga-mcp runs",
+        ),
     ],
 )
 def test_a_place_that_holds_no_tools_is_a_problem(tmp_path: Path, table: str, key: str, message: str) -> None:
@@ -128,3 +132,10 @@ def test_a_file_that_is_not_python_is_a_problem(tmp_path: Path) -> None:
         "python.shop.path",
         "shop.txt is not a Python file",
     )
+
+
+def test_a_module_that_raises_says_where(tmp_path: Path) -> None:
+    (tmp_path / "module_that_raises.py").write_text("\nraise ValueError('no')\n", encoding="utf-8")
+    sys.path.insert(0, str(tmp_path))
+    found = problem(tmp_path, GOOD, '[python.shop]\nmodule = "module_that_raises:registry"\n')
+    assert found == ("python.shop.module", "ValueError: no (module_that_raises.py:2)")

@@ -132,6 +132,17 @@ async def test_hung_threads_of_one_sort_leave_room_for_the_other() -> None:
             may_end.set()
 
 
+async def test_a_thread_is_used_again_and_ends_with_the_process() -> None:
+    threads, idents = ToolThreads("test"), list[int]()
+    with anyio.fail_after(5):
+        for _ in range(3):
+            await run(lambda: idents.append(threading.get_ident()), is_async=False, threads=threads)
+        (thread,) = [each for each in threading.enumerate() if each.ident in idents]
+        threads.let_go()
+        await anyio.to_thread.run_sync(thread.join)
+    assert len(set(idents)) == 1
+
+
 async def test_a_function_that_finds_no_thread_never_started(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_thread(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")

@@ -100,12 +100,16 @@ def _has(registries: list[str]) -> str:
 
 
 def _what_and_where(error: BaseException, path: Path | None) -> str:
+    """Describe an error, with the last line of the author's file that led to it; of any file, where there is none."""
     if isinstance(error, SyntaxError):
         return f"{type(error).__name__}: {error.msg} ({Path(error.filename or '').name}:{error.lineno})"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if path is None or frame.filename == str(path)]
-    frame = (own or frames)[-1]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_machinery(frame.filename)]
+    own = [frame for frame in frames if path is not None and frame.filename == str(path)] or frames
+    where = f" ({Path(own[-1].filename).name}:{own[-1].lineno})" if own else ""
     message = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-    where = f" ({Path(frame.filename).name}:{frame.lineno})" if path is not None else ""
     hint = "; install it where saga-mcp runs" if isinstance(error, ModuleNotFoundError) else ""
     return f"{message}{hint}{where}"
+
+
+def _is_machinery(filename: str) -> bool:
+    return filename.startswith("<frozen ") or filename in {__file__, importlib.__file__}

@@ -15,9 +15,11 @@ import contextlib
 import contextvars
 import inspect
 import math
+import queue
 import threading
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias, cast
 
 import anyio
@@ -47,12 +49,13 @@ Ended: TypeAlias = Returned | Raised
 
 
 class ToolThreads:
-    """Threads of one sort: forward actions, or undos and probes."""
+    """Threads of one sort: forward actions, or undos and probes. One that has ended its work waits for more."""
 
     def __init__(self, name: str, *, at_most: int = MOST_THREADS) -> None:
         self._name = name
         self._limiter = anyio.CapacityLimiter(at_most)
         self._waits: set[anyio.CancelScope] = set()
+        self._free: list[_Thread] = []
         self._let_go = False
 
     async def run(self, work: Callable[[], object]) -> Ended:
@@ -67,17 +70,18 @@ class ToolThreads:
                 with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                     loop.call_soon_threadsafe(finished.set)
 
-            thread = threading.Thread(target=contextvars.copy_context().run, args=(body,), name=self._name, daemon=True)
             try:
-                thread.start()
+                thread = self._free.pop() if self._free else _Thread(self._name)
             except RuntimeError as error:  # the machine has none left
                 return Raised(error, started=False)
+            thread.do(partial(contextvars.copy_context().run, body))
             with anyio.CancelScope(shield=not self._let_go) as wait:
                 self._waits.add(wait)
                 try:
                     await finished.wait()
                 finally:
                     self._waits.discard(wait)
+            self._free.append(thread)
             return ended[0]
 
     def let_go(self) -> None:
@@ -85,6 +89,28 @@ class ToolThreads:
         self._let_go = True
         for wait in self._waits:
             wait.shield = False
+        while self._free:
+            self._free.pop().end()
+
+
+class _Thread:
+    """A daemon thread that does one thing after the other."""
+
+    def __init__(self, name: str) -> None:
+        self._work: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
+
+    def do(self, work: Callable[[], None]) -> None:
+        """Do `work` next; it must not raise."""
+        self._work.put(work)
+
+    def end(self) -> None:
+        """End the thread when it has nothing left to do."""
+        self._work.put(None)
+
+    def _run(self) -> None:
+        while (work := self._work.get()) is not None:
+            work()
 
 
 async def run(function: Callable[[], object], *, is_async: bool, threads: ToolThreads) -> Ended:
