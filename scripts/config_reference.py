@@ -6,6 +6,7 @@ python scripts/config_reference.py
 
 from __future__ import annotations
 
+import inspect
 import json
 import types
 from collections.abc import Iterator
@@ -52,7 +53,7 @@ def reference() -> str:
 
 
 def _section(title: str, table: type[Table]) -> str:
-    about = (table.__doc__ or "").strip()
+    about = inspect.cleandoc(table.__doc__ or "")
     head = "| key | value | default | meaning |\n|---|---|---|---|"
     text = "\n".join([f"## `{title}`", "", about, "", head, *_rows(table), ""])
     if table.later:

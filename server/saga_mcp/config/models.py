@@ -90,7 +90,10 @@ class SagaTable(Table):
 
 
 class PythonTable(Table):
-    """Python tools, loaded by path or by module."""
+    """Python tools, loaded by path or by module.
+
+    A file may import its siblings; where an installed module has the same name, that one is imported.
+    """
 
     path: str = Field("", description='`"travel.py:registry"`, or `"crm.py"` with `functions`; relative to this file')
     module: str = Field("", description='instead of `path`: `"acme.tools:registry"`')
