@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from typing import Any, Self, cast
 
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, Urgency
@@ -56,7 +57,7 @@ class UndoEntry:
     retry: Retry = UNDO_RETRY
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pair:
     """One governed tool and everything that its steps will need later."""
 
@@ -86,13 +87,13 @@ class Pair:
             KeyError, TypeError, ValueError: the row is damaged.
         """
         data = cast("dict[str, Any]", content)
-        known = {name: data[name] for name in cls.__slots__ if name in data}
+        known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
         known["kind"] = Kind(known["kind"])
         known["retry"] = Retry(**known["retry"])
         known["undo"] = tuple(_entry(entry) for entry in known["undo"])
         return cls(**known)
 
-    @property
+    @cached_property
     def hash(self) -> str:
         """Names the row: equal content, equal name."""
         text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
