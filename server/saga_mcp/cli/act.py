@@ -44,7 +44,7 @@ SagaArgument = Annotated[str, typer.Argument(metavar="ID", help="The saga.", sho
 ItemArgument = Annotated[str, typer.Argument(metavar="ITEM", help="The item: <saga>.<step>.", show_default=False)]
 
 
-def commit(  # noqa: PLR0913 - its options
+def commit(
     name: SagaArgument,
     *,
     accept_failed: Annotated[

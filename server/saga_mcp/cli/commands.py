@@ -98,12 +98,10 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
         report(CommandFailed(str(error), code=code_name), as_json=as_json)
         return Exit.FAILED
     except _UsageError as error:
-        hint = "See `saga-mcp --help`."
-        report(CommandFailed(f"{_message(error)} {hint}", code="usage"), as_json=as_json)
+        report(CommandFailed(_usage(error), code="usage"), as_json=as_json)
         return Exit.USAGE
     except (KeyboardInterrupt, typer.Abort):
-        sys.stderr.write("Interrupted. What was recorded stays recorded: see `saga-mcp list`.\n")
-        return _INTERRUPTED
+        code = _INTERRUPTED
     except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001 - the last line of defence of a program that others run
@@ -112,9 +110,14 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
             CommandFailed(f"This is a bug in saga-mcp: {type(error).__name__}.", code="internal_error"), as_json=as_json
         )
         return Exit.FAILED
+    if code == _INTERRUPTED:  # Typer turns Ctrl-C into this code by itself
+        sys.stderr.write("Interrupted. What was recorded stays recorded: see `saga-mcp list`.\n")
     return code if isinstance(code, int) else Exit.DONE
 
 
-def _message(error: Exception) -> str:
+def _usage(error: Exception) -> str:
+    """What is wrong with the command line, and where it is explained."""
     say = getattr(error, "format_message", None)
-    return str(say()) if callable(say) else str(error)
+    message = str(say()) if callable(say) else str(error)
+    command = getattr(getattr(error, "ctx", None), "command_path", "saga-mcp")
+    return f"{message}{'' if message.endswith(('.', '?')) else '.'} See `{command} --help`."

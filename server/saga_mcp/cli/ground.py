@@ -15,6 +15,7 @@ from pathlib import Path
 
 from saga_mcp import app
 from saga_mcp.app import App
+from saga_mcp.cli.causes import causes
 from saga_mcp.cli.output import CommandFailed, Exit
 from saga_mcp.config import ConfigError, ConfigInvalid, ConfigProblem, LoadedConfig
 from saga_mcp.domain.values import JsonValue
@@ -43,7 +44,7 @@ class Ground:
     @property
     def database(self) -> str:
         """The saga log, as people name it."""
-        return self.loaded.database
+        return str(self._file)
 
     def database_exists(self) -> bool:
         """Whether there is a saga log at all; no command but `serve` makes one."""
@@ -108,8 +109,8 @@ async def open_app(ground: Ground, *, drive: bool) -> AsyncGenerator[App]:
     if not ground.database_exists():
         raise CommandFailed(
             f"There is no saga log at {ground.database} yet (config {ground.path}, realm {ground.realm}), so there is "
-            "nothing to say of it. A server makes it with its first saga: `saga-mcp serve`. If you expected one, name the right "
-            "config with --config FILE.",
+            "nothing to say of it. A server makes it with its first saga: `saga-mcp serve`. If you expected one, name "
+            "the right config with --config FILE.",
             code="no_saga_log",
         )
     loaded = replace(ground.loaded, settings=replace(ground.loaded.settings, reply_within_s=0.0))
@@ -117,17 +118,12 @@ async def open_app(ground: Ground, *, drive: bool) -> AsyncGenerator[App]:
         async with app.open_app(loaded, drive=drive) as opened:
             yield opened
     except BaseExceptionGroup as group:
-        raise _only(group) from group.__cause__
+        found = causes(group)
+        if len(found) > 1:
+            raise
+        raise found[0] from found[0].__cause__
     except OSError as error:
         raise CommandFailed(f"{ground.database} cannot be used: {error}", code="log_unavailable") from error
-
-
-def _only(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    """What went wrong, without the task groups that it passed through."""
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup) and len(found.exceptions) == 1:
-        found = found.exceptions[0]
-    return found
 
 
 @contextmanager

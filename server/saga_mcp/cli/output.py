@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import NoReturn
@@ -23,6 +23,8 @@ from saga_mcp.edge.clean import escape
 
 _WIDE = 200
 """Columns of a table that no terminal limits: it is read by a program or kept in a file."""
+
+_FEW_WORDS = 18
 
 
 class Exit(IntEnum):
@@ -82,15 +84,26 @@ class Output:
         """Print lines for people; what came from outside is escaped by whoever put it in."""
         sys.stdout.write("".join(f"{line}\n" for line in lines))
 
-    def table(self, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """Print a table; every cell is shown whole, in as many lines as the terminal makes it take."""
-        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-        for name in columns:
-            table.add_column(name, overflow="fold")
-        for row in rows:
-            table.add_row(*(Text(escape(cell)) for cell in row))
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        """Print a table, or one block a row where the terminal is too narrow for it; nothing is cut off either way.
+
+        Args:
+            columns: their names; cells of the first are names that people copy, and stay in one piece.
+            rows: their cells; what comes from outside is escaped here.
+        """
+        cells = [[escape(cell) for cell in row] for row in rows]
         width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
         console = Console(file=sys.stdout, width=width, highlight=False)
+        if _least_width(columns, cells) > console.width:
+            label = max(map(len, columns))
+            for row in cells:
+                self.text(*(f"{name:{label}}  {cell}" for name, cell in zip(columns, row, strict=True) if cell), "")
+            return
+        table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+        for place, name in enumerate(columns):
+            table.add_column(name, overflow="fold", no_wrap=place == 0)
+        for row in cells:
+            table.add_row(*(Text(cell) for cell in row))
         console.print(table)
 
     def remark(self, text: str) -> None:
@@ -99,12 +112,18 @@ class Output:
         sys.stderr.flush()
 
 
+def _least_width(columns: Sequence[str], cells: Sequence[Sequence[str]]) -> int:
+    """How wide a table has to be to be readable: the first column whole, of the others what a few words take."""
+    widths = [max(len(name), *(len(row[place]) for row in cells)) for place, name in enumerate(columns)]
+    return sum(min(width, _FEW_WORDS) if place else width for place, width in enumerate(widths)) + 2 * len(columns)
+
+
 def report(error: CommandFailed, *, as_json: bool) -> None:
     """Print why a command failed."""
     if as_json:
         Output(as_json=True).json({"error": {"code": error.code, "message": str(error), **error.details}})
     else:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write("".join(f"{escape(line)}\n" for line in str(error).splitlines()))
 
 
 def count(number: int, noun: str) -> str:

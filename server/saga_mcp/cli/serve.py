@@ -7,6 +7,7 @@ clients keep in their log of the server.
 from __future__ import annotations
 
 import argparse
+import gc
 import sys
 from pathlib import Path
 from typing import NoReturn, cast
@@ -14,6 +15,7 @@ from typing import NoReturn, cast
 import anyio
 
 from saga_mcp import app
+from saga_mcp.cli.causes import causes
 from saga_mcp.config import ConfigError, LoadedConfig
 from saga_mcp.domain.errors import SagaError
 from saga_mcp.edge.logging import LogLevel, configure_logging
@@ -47,11 +49,11 @@ def serve(wire: WireStreams, arguments: list[str]) -> int:
     try:
         anyio.run(_serve, wire, loaded)
     except (SagaError, OSError, BaseExceptionGroup) as error:
-        unexpected = [leaf for leaf in _leaves(error) if not isinstance(leaf, SagaError | OSError)]
-        if unexpected:
+        found = causes(error)
+        if not all(isinstance(each, SagaError | OSError) for each in found):
             raise
-        for leaf in _leaves(error):
-            sys.stderr.write(f"saga-mcp serve: {leaf}\n")
+        for each in found:
+            sys.stderr.write(f"saga-mcp serve: {each}\n")
         return _FAILED
     return _DONE
 
@@ -59,6 +61,8 @@ def serve(wire: WireStreams, arguments: list[str]) -> int:
 async def _serve(wire: WireStreams, loaded: LoadedConfig) -> None:
     async with app.open_app(loaded) as opened:
         server = build_server(opened.engine, opened.catalogue)
+        gc.freeze()
+        gc.enable()
         await serve_stdio(server, wire, drain=opened.engine.drain)
 
 
@@ -77,11 +81,3 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise _WrongUsage(f"saga-mcp serve: {message}. See `saga-mcp serve --help`.")
-
-
-def _leaves(error: BaseException) -> list[BaseException]:
-    """What went wrong, without the task groups that it passed through."""
-    if isinstance(error, BaseExceptionGroup):
-        parts: tuple[BaseException, ...] = error.exceptions
-        return [leaf for part in parts for leaf in _leaves(part)]
-    return [error]

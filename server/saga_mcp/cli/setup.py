@@ -13,7 +13,7 @@ import typer
 from saga_mcp.cli import starter
 from saga_mcp.cli.ground import problem_json, stand_on
 from saga_mcp.cli.options import ConfigOption, JsonOption
-from saga_mcp.cli.output import CommandFailed, Output, wrong_usage
+from saga_mcp.cli.output import CommandFailed, Output, count, wrong_usage
 from saga_mcp.config import report
 from saga_mcp.domain.values import JsonObject, Kind, PartAction
 from saga_mcp.tools.declared import DeclaredTool
@@ -25,8 +25,18 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
 
     Example: saga-mcp check --config saga.toml
     """
-    ground = stand_on(config)
     output = Output(as_json)
+    try:
+        ground = stand_on(config)
+    except CommandFailed as error:
+        if error.code != "config_invalid":
+            raise
+        # What is wrong is this command's answer, not its failure to give one.
+        if as_json:
+            output.json({**error.details, "tools": []})
+        else:
+            output.text(str(error))
+        raise typer.Exit(error.exit_code) from error
     tools = [tool for registry in ground.loaded.registries for tool in registry.tools]
     if as_json:
         output.json(
@@ -40,6 +50,7 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
             }
         )
         return
+    output.text(report(ground.path, [], ground.loaded.warnings), "")
     if tools:
         output.table(
             ("TOOL", "OFFERED AS", "KIND", "UNDO"),
@@ -49,7 +60,7 @@ def check(*, config: ConfigOption = None, as_json: JsonOption = False) -> None:
             ],
         )
         output.text("")
-    output.text(f"realm {ground.realm}, saga log {ground.database}", report(ground.path, [], ground.loaded.warnings))
+    output.text(f"{count(len(tools), 'tool')} in the realm {ground.realm}, with the saga log {ground.database}")
 
 
 def _tool_json(tool: DeclaredTool) -> JsonObject:

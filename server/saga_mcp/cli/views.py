@@ -85,7 +85,9 @@ def step_json(step: Step, *, values: bool = False) -> JsonObject:
         "build_error": step.build_error,
         "undo": None if step.parts is None else [_part_json(part, values=values) for part in step.parts],
     }
-    return shown | {"args": step.plan.args, "result": step.result, "capture": step.capture} if values else shown
+    if values:
+        shown |= {"args": step.plan.args, "result": step.result, "capture": step.capture}
+    return shown
 
 
 def _part_json(part: Part, *, values: bool) -> JsonObject:
@@ -97,7 +99,9 @@ def _part_json(part: Part, *, values: bool) -> JsonObject:
         "attempts": part.tries,
         "error": part.error,
     }
-    return shown | {"args": part.spec.args, "message": part.spec.message} if values else shown
+    if values:
+        shown |= {"args": part.spec.args, "message": part.spec.message}
+    return shown
 
 
 def item_json(item: Item) -> JsonObject:

@@ -1,0 +1,224 @@
+"""Each verb at each kind of item that it fits (SEMANTICS.md S14.3), and what it refuses."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+from tests.cli.project import Project, here
+
+from saga_mcp.app import App
+from saga_mcp.domain.attention import items, reported_state
+from saga_mcp.domain.events import Event, SagaIdled, StepSettled, UndoParked, UndoResumed
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import ItemKind, Phase, SettledBy, StepState
+
+Capture = pytest.CaptureFixture[str]
+
+
+def in_doubt(project: Project) -> Saga:
+    project.trouble("pay-lost")
+    return project.saga(("book", "room"), ("pay", "bill"))
+
+
+def undo_in_doubt(project: Project) -> Saga:
+    project.trouble("refund-lost")
+    return project.saga(("book", "room"), ("pay", "bill"), abort=True)
+
+
+def dead_letter(project: Project) -> Saga:
+    project.trouble("cancel-impossible")
+    return project.saga(("book", "older"), ("book", "room"), abort=True)
+
+
+def manual_undo(project: Project) -> Saga:
+    project.trouble("cancel-asks")
+    return project.saga(("pay", "bill"), ("book", "room"), purpose="a trip", abort=True)
+
+
+def cannot_build(project: Project) -> Saga:
+    saga = in_doubt(project)
+    assert here(project, "resolve", f"{saga.id}.2", "--landed", "--yes") == 1
+    return _now(project, saga.id)
+
+
+def guard_conflict(project: Project) -> Saga:
+    """Appended as the engine will: nothing in Python pairs makes one yet."""
+    saga = dead_letter(project)
+    conflict = UndoParked(step=2, part="1", item=ItemKind.GUARD_CONFLICT, message="changed")
+    return _append(project, saga.id, UndoResumed(step=2, by="ada"), conflict)
+
+
+def retriable_exhausted(project: Project) -> Saga:
+    project.trouble("tell-fails")
+    return project.saga(("ship", "parcel"), ("tell", "customer"))
+
+
+def late_effect(project: Project) -> Saga:
+    saga = in_doubt(project)
+    assert here(project, "resolve", f"{saga.id}.2", "--absent", "--yes") == 0
+    late = StepSettled(step=2, landed=True, by=SettledBy.LATE_ANSWER, result={"receipt": "x"}, parts=None)
+    return _append(project, saga.id, late)
+
+
+def invariant(project: Project) -> Saga:
+    return project.saga(("ship", "parcel"), ("tell", "bad"))
+
+
+def idle(project: Project) -> Saga:
+    saga = project.saga(("book", "room"))
+    return _append(project, saga.id, SagaIdled())
+
+
+def _append(project: Project, saga_id: str, *events: Event) -> Saga:
+    async def work(opened: App) -> Saga:
+        return await opened.engine.decide_item(saga_id, lambda _saga, _driving: events)
+
+    return project.on_engine(work, drive=False)
+
+
+def _now(project: Project, saga_id: str) -> Saga:
+    async def work(opened: App) -> Saga:
+        return await opened.engine.saga(saga_id)
+
+    return project.on_engine(work, drive=False)
+
+
+RESULT = json.dumps({"receipt": "r-bill"})
+Stuck = Callable[[Project], Saga]
+
+FITTING = [
+    (in_doubt, 2, ["resolve", "--landed", "--result", RESULT], Phase.COMPENSATED, []),
+    (in_doubt, 2, ["resolve", "--absent"], Phase.COMPENSATED, ["bill"]),
+    (in_doubt, 2, ["exempt"], Phase.COMPENSATED, ["bill"]),
+    (undo_in_doubt, 2, ["resolve", "--undone"], Phase.COMPENSATED, ["bill"]),
+    (undo_in_doubt, 2, ["retry"], Phase.COMPENSATED, []),
+    (undo_in_doubt, 2, ["exempt"], Phase.COMPENSATED, ["bill"]),
+    (dead_letter, 2, ["retry"], Phase.COMPENSATED, []),
+    (dead_letter, 2, ["resolve", "--undone"], Phase.COMPENSATED, ["room"]),
+    (dead_letter, 2, ["exempt"], Phase.COMPENSATED, ["room"]),
+    (manual_undo, 2, ["resolve", "--undone"], Phase.COMPENSATED, ["room"]),
+    (manual_undo, 2, ["exempt"], Phase.COMPENSATED, ["room"]),
+    (cannot_build, 2, ["resolve", "--landed", "--result", RESULT], Phase.COMPENSATED, []),
+    (cannot_build, 2, ["resolve", "--undone"], Phase.COMPENSATED, ["bill"]),
+    (cannot_build, 2, ["exempt"], Phase.COMPENSATED, ["bill"]),
+    (guard_conflict, 2, ["retry"], Phase.COMPENSATED, []),
+    (guard_conflict, 2, ["resolve", "--overwrite"], Phase.COMPENSATED, []),
+    (guard_conflict, 2, ["resolve", "--keep"], Phase.COMPENSATED, ["room"]),
+    (retriable_exhausted, 2, ["retry"], Phase.ACTIVE, ["customer", "parcel"]),
+    (retriable_exhausted, 2, ["resolve", "--landed"], Phase.ACTIVE, ["parcel"]),
+    (retriable_exhausted, 2, ["exempt"], Phase.ACTIVE, ["parcel"]),
+    (late_effect, 2, ["resolve", "--undone"], Phase.COMPENSATED, ["bill"]),
+    (late_effect, 2, ["exempt"], Phase.COMPENSATED, ["bill"]),
+    (invariant, 0, ["exempt"], Phase.ACTIVE, ["bad", "parcel"]),
+]
+
+
+@pytest.mark.parametrize(
+    ("stuck", "step", "verb", "phase", "world"),
+    [pytest.param(*each, id=f"{each[0].__name__}-{'-'.join(each[2][:2])}") for each in FITTING],
+)
+def test_a_verb_that_fits_settles_the_item_and_the_saga_goes_on(
+    stuck: Stuck, step: int, verb: list[str], phase: Phase, world: list[str], project: Project, capfd: Capture
+) -> None:
+    saga = stuck(project)
+    assert [item.step for item in items(saga)] == [step]
+    project.trouble()
+    capfd.readouterr()
+    word, *rest = verb
+
+    code = here(project, word, f"{saga.id}.{step}", *rest, "--note", "asked", "--by", "ada", "--yes", "--json")
+
+    answer = json.loads(capfd.readouterr().out)
+    assert code == 0, answer
+    assert (answer["saga"]["phase"], answer["saga"]["items"], answer["reached"]) == (phase, [], True)
+    assert project.world == world
+
+
+@pytest.mark.parametrize(
+    ("stuck", "step", "verb"),
+    [
+        (in_doubt, 2, ["retry"]),
+        (in_doubt, 2, ["resolve", "--undone"]),
+        (in_doubt, 2, ["resolve", "--keep"]),
+        (undo_in_doubt, 2, ["resolve", "--landed"]),
+        (dead_letter, 2, ["resolve", "--absent"]),
+        (dead_letter, 2, ["resolve", "--overwrite"]),
+        (manual_undo, 2, ["retry"]),
+        (cannot_build, 2, ["retry"]),
+        (retriable_exhausted, 2, ["resolve", "--undone"]),
+        (dead_letter, 1, ["retry"]),
+        (dead_letter, 9, ["exempt"]),
+        (invariant, 0, ["retry"]),
+    ],
+)
+def test_a_verb_that_does_not_fit_is_refused_and_changes_nothing(
+    stuck: Stuck, step: int, verb: list[str], project: Project, capfd: Capture
+) -> None:
+    saga = stuck(project)
+    capfd.readouterr()
+    word, *rest = verb
+
+    code = here(project, word, f"{saga.id}.{step}", *rest, "--yes", "--json")
+
+    assert code == 1
+    assert json.loads(capfd.readouterr().out)["error"]["code"] == "item_refused"
+    assert _now(project, saga.id).seq == saga.seq
+
+
+def test_who_decided_and_why_stand_in_the_saga_for_ever(project: Project, capfd: Capture) -> None:
+    saga = manual_undo(project)
+    assert here(project, "resolve", f"{saga.id}.2", "--undone", "--note", "phoned\x1b[2J", "--by", "ada", "--yes") == 0
+    settled = _now(project, saga.id)
+    assert (settled.step(2).state, settled.step(2).person) == (StepState.COMPENSATED, "ada")
+    assert capfd.readouterr().out.rstrip().endswith("compensated: 1 undone, 1 by a person, 0 open")
+
+    assert here(project, "show", saga.id, "--timeline") == 0
+    out = capfd.readouterr().out
+    assert 'undone by hand; by ada; "phoned\\x1b[2J"' in out
+    assert "\x1b" not in out
+
+
+def test_without_a_name_it_is_who_runs_the_command(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    saga = manual_undo(project)
+    monkeypatch.setenv("LOGNAME", "grace")
+    assert here(project, "exempt", f"{saga.id}.2", "--yes") == 0
+    assert _now(project, saga.id).step(2).person == "grace"
+
+
+def test_a_retry_that_fails_again_says_so(project: Project, capfd: Capture) -> None:
+    saga = dead_letter(project)
+    assert here(project, "retry", f"{saga.id}.2", "--yes") == 1
+    out = capfd.readouterr().out
+    assert "not where you wanted it" in out
+    assert out.rstrip().endswith("needs_attention: 0 undone, 2 open")
+
+
+def test_a_forgotten_saga_is_committed_or_aborted(project: Project) -> None:
+    kept, dropped = idle(project), idle(project)
+    assert [item.kind for item in items(kept)] == [ItemKind.IDLE]
+    assert here(project, "commit", kept.id, "--yes") == 0
+    assert here(project, "abort", dropped.id, "--yes") == 0
+    assert reported_state(_now(project, kept.id)) == "committed"
+    assert reported_state(_now(project, dropped.id)) == "compensated"
+
+
+def test_attention_says_what_waits_what_it_blocks_and_what_to_do(project: Project, capfd: Capture) -> None:
+    late, urgent = dead_letter(project), manual_undo(project)
+    capfd.readouterr()
+    assert here(project, "attention", "--json") == 0
+    found = json.loads(capfd.readouterr().out)["items"]
+    assert [(each["item"], each["kind"], each["urgency"], each["blocks"]) for each in found] == [
+        (f"{urgent.id}.2", "manual_undo", "high", 1),
+        (f"{late.id}.2", "dead_letter", "normal", 1),
+    ]
+    assert found[0]["do"] == ["resolve --undone", "exempt"]
+    assert found[0]["message"] == "cancel room by telephone"
+    assert found[0]["purpose"] == "a trip"
+
+    assert here(project, "attention") == 0
+    out = capfd.readouterr().out
+    assert "ITEM" in out
+    assert "retry | resolve --undone | exempt" in out
+    assert out.rstrip().endswith(f"2 items for a person, in {project.folder / 'saga.db'}")
