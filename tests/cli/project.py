@@ -223,9 +223,8 @@ class Project:
             process.stdout.close()
 
 
-ENVIRONMENT = {
-    name: value for name, value in os.environ.items() if name not in {"COLUMNS", "SAGA_MCP_CONFIG", "NO_COLOR"}
-}
+_CHANGES_THE_COMMAND = {"COLUMNS", "SAGA_MCP_CONFIG", "NO_COLOR", "FORCE_COLOR"}
+ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in _CHANGES_THE_COMMAND}
 _INITIALIZE = (
     json.dumps(
         {

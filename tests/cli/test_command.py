@@ -7,6 +7,7 @@ import os
 import signal
 import sqlite3
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,6 @@ def test_a_log_that_is_not_there_is_no_empty_list(command: list[str], project: P
         (["resolve", f"{NOBODY}.1", "--landed", "--absent", "--yes"], 2, "usage", "exactly one of --landed"),
         (["resolve", f"{NOBODY}.1", "--absent", "--result", "1", "--yes"], 2, "usage", "--result goes with --landed"),
         (["resolve", f"{NOBODY}.1", "--landed", "--result", "{", "--yes"], 2, "usage", "--result is not JSON"),
-        (["init"], 2, "usage", "--python"),
         (["show", "sg-1"], 1, "invalid_arguments", "mistyped"),
         (["show", NOBODY], 1, "saga_not_found", "saga-mcp list"),
         (["commit", NOBODY, "--yes"], 1, "saga_not_found", "saga-mcp list"),
@@ -303,6 +303,21 @@ def test_ctrl_c_ends_a_wait_soon_and_what_was_recorded_stays(project: Project) -
     assert b"What was recorded stays recorded" in err
     assert b"Traceback" not in err
     assert project.run("list", "--json").json["sagas"][0]["phase"] == "compensating"
+
+
+def test_an_undo_that_hangs_in_a_thread_does_not_keep_the_command(project: Project) -> None:
+    """CASES C100."""
+    saga = project.saga(("book", "room"))
+    tools = project.folder / "tools.py"
+    hanging = (
+        tools.read_text().replace("async def cancel", "def cancel").replace('print("cancelling")', "time.sleep(60)")
+    )
+    tools.write_text(hanging.replace("import sys\n", "import sys\nimport time\n"))
+    began = time.monotonic()
+    answer = project.run("abort", saga.id, "--yes", "--wait", "0.5")
+    assert answer.code == 1
+    assert "not at rest yet" in answer.out
+    assert time.monotonic() - began < 10  # half a second of waiting, two of recording, and the start
 
 
 @pytest.mark.parametrize("command", ["serve", "check", "init", "demo", "list", "show", "attention", "commit", "abort"])

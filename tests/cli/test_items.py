@@ -88,7 +88,7 @@ def _now(project: Project, saga_id: str) -> Saga:
 RESULT = json.dumps({"receipt": "r-bill"})
 Stuck = Callable[[Project], Saga]
 
-FITTING = [
+FITTING: list[tuple[Stuck, int, list[str], Phase, list[str]]] = [
     (in_doubt, 2, ["resolve", "--landed", "--result", RESULT], Phase.COMPENSATED, []),
     (in_doubt, 2, ["resolve", "--absent"], Phase.COMPENSATED, ["bill"]),
     (in_doubt, 2, ["exempt"], Phase.COMPENSATED, ["bill"]),
