@@ -59,6 +59,8 @@ class Alphabet:
     """Calls register undos of their own while they run."""
     rare: bool = False
     """Overdue threads, further attempts of compensable steps, invariants and idling."""
+    late: bool = True
+    """Observations that nobody counts on any more, in a walk over decisions."""
     parked: tuple[ItemKind, ...] = (ItemKind.DEAD_LETTER,)
 
     @property

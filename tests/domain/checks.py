@@ -1,6 +1,6 @@
 """What must hold in every state and on every move, said once more and independently of the code under test.
 
-Nothing here calls the questions of `rollback`: a fault there must not hide itself.
+What is due and what is stuck is not asked of `rollback`: a fault there must not hide itself.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from tests.domain.walk import Edge, Walk
 
 from saga_mcp.domain import events as e
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state
+from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import Kind, OnError, OnUndoFailure, PartState, Phase, SettledBy, StepState
 
@@ -75,6 +76,11 @@ def _wrong_counters(saga: Saga) -> Iterator[str]:
         yield "the top of the undo stack is settled"
     if list(saga.undo_stack) != sorted(saga.undo_stack, key=lambda n: saga.step(n).order):
         yield "the undo stack is out of order"
+    quiet = [s for s in saga.steps if s.number not in saga.loose]
+    if any(step_item(saga, s) is not None or s.running or hopeless(saga, s) for s in quiet):
+        yield "a step that nobody looks at is due for something"
+    if list(saga.loose) != sorted({s.number for s in saga.steps if s.loose}):
+        yield "the loose steps are not the ones that are"
     yield from _wrong_pivot(saga)
 
 

@@ -1,13 +1,21 @@
-"""The machine, walked exhaustively: every order of events of each alphabet, every state and every move checked."""
+"""The machine and the decisions on it, walked exhaustively: every state and every move checked, and no dead end.
+
+The walk over events takes them in any order, so it shows what the machine refuses. The walk over decisions takes what
+they make of each observation, so it shows what the log can hold, and whether everything comes to rest.
+"""
 
 from __future__ import annotations
 
 import pytest
 from tests.domain import alphabet as a
 from tests.domain.checks import check_edge, check_state
+from tests.domain.liveness import after_crash, dead_ends, live
 from tests.domain.walk import Walk, explore
 
-EVERYDAY = [
+from saga_mcp.domain.attention import VERBS
+from saga_mcp.domain.values import ItemKind, OnError, OnUndoFailure
+
+EVENTS = [
     a.Alphabet(name="one step without probe", steps=1, plans=(a.PLAIN,), bindings=((a.CALL,), None)),
     a.Alphabet(
         name="one step, all that is rare",
@@ -17,14 +25,76 @@ EVERYDAY = [
         rare=True,
         savepoints=True,
     ),
-    a.Alphabet(name="two undo parts", steps=1, plans=(a.PROBABLE,), bindings=((a.CALL, a.MANUAL),)),
+    a.Alphabet(name="two undo parts, one for a person", steps=1, plans=(a.PROBABLE,), bindings=((a.CALL, a.MANUAL),)),
+    a.Alphabet(
+        name="no undo holds, or it is left", steps=1, plans=(a.PYTHON,), bindings=((), (a.LEAVE,)), approvals=True
+    ),
     a.Alphabet(name="pivots and retriable steps", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
 ]
 """Together: every event, every kind, with and without probe, idempotent and blind undo."""
+MANY_EVENTS = [
+    a.Alphabet(name="two steps, halt", steps=2, plans=(a.PLAIN,), bindings=((a.ONCE,),)),
+    a.Alphabet(
+        name="undos that a call registers",
+        steps=1,
+        plans=(a.PROBABLE,),
+        bindings=((a.CALL, a.MANUAL), ()),
+        rare=True,
+        registered=True,
+        parked=(ItemKind.DEAD_LETTER, ItemKind.GUARD_CONFLICT, ItemKind.CANNOT_BUILD, ItemKind.UNDO_IN_DOUBT),
+    ),
+    a.Alphabet(name="pivots, all that is rare", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),), rare=True),
+]
+DECISIONS = [
+    a.Alphabet(name="undo built only with a result", steps=1, plans=(a.PLAIN,), bindings=((a.ONCE,), None)),
+    a.Alphabet(name="undone blindly, all that is rare", steps=1, plans=(a.PYTHON,), bindings=((a.ONCE,),), rare=True),
+    a.Alphabet(
+        name="undos for a person, or none",
+        steps=1,
+        plans=(a.PROBABLE,),
+        bindings=((a.PROBED, a.MANUAL), ()),
+        savepoints=True,
+    ),
+    a.Alphabet(name="pivot and retriable step", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
+    a.Alphabet(
+        name="probed pivot and retriable step, held",
+        steps=2,
+        plans=(a.PROBABLE_PIVOT, a.LOOKED_UP),
+        bindings=((),),
+        on_error=OnError.HOLD,
+        rare=True,
+    ),
+]
+MANY_DECISIONS = [
+    a.Alphabet(name="two steps, halt", steps=2, plans=(a.PLAIN,), bindings=((a.CALL,),)),
+    a.Alphabet(
+        name="two steps, continue",
+        steps=2,
+        plans=(a.PLAIN,),
+        bindings=((a.ONCE,),),
+        on_undo_failure=OnUndoFailure.CONTINUE,
+        late=False,
+    ),
+    a.Alphabet(
+        name="pivot after a step, held, save-points",
+        steps=2,
+        plans=(a.PLAIN, a.PIVOT),
+        bindings=((a.CALL,),),
+        on_error=OnError.HOLD,
+        savepoints=True,
+        late=False,
+    ),
+    a.Alphabet(name="two probed steps", steps=2, plans=(a.PROBABLE,), bindings=((a.PROBED,),), late=False),
+]
+UNTRIED = {
+    f"{ItemKind.TARGET_CHANGED}: {verb}"
+    for verb in VERBS[ItemKind.TARGET_CHANGED]  # the machine treats it as a dead letter
+} | {f"{kind}: {verb}" for kind in (ItemKind.QUARANTINE, ItemKind.APPROVAL, ItemKind.IDLE) for verb in VERBS[kind]}
+"""What no decision leads to: a damaged log is not ours, and approvals and idling are events of the engine's own."""
 
 
-def checked(alphabet: a.Alphabet) -> Walk:
-    """Walk and check everything."""
+def walked(alphabet: a.Alphabet) -> Walk:
+    """Walk over events and check everything."""
     walk = Walk(alphabet)
     seen = 0
     for edge in explore(alphabet, walk):
@@ -35,6 +105,39 @@ def checked(alphabet: a.Alphabet) -> Walk:
     return walk
 
 
-@pytest.mark.parametrize("alphabet", EVERYDAY, ids=lambda alphabet: alphabet.name)
+def lived(alphabet: a.Alphabet) -> set[str]:
+    """Walk over decisions, check everything, and return the verbs that were tried."""
+    life = live(alphabet)
+    assert life.wrong == []
+    for saga in dead_ends(life):
+        life.blame("a dead end", saga)
+    for saga in life.came_from:
+        trouble = after_crash(alphabet, saga) if saga.opened else None
+        if trouble is not None:
+            life.blame(trouble, saga)
+    assert life.wrong == []
+    return life.verbs
+
+
+@pytest.mark.parametrize("alphabet", EVENTS, ids=lambda alphabet: alphabet.name)
 def test_no_order_of_events_breaks_an_invariant(alphabet: a.Alphabet) -> None:
-    assert checked(alphabet).wrong == []
+    assert walked(alphabet).wrong == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("alphabet", MANY_EVENTS, ids=lambda alphabet: alphabet.name)
+def test_no_order_of_many_events_breaks_an_invariant(alphabet: a.Alphabet) -> None:
+    assert walked(alphabet).wrong == []
+
+
+def test_every_decision_is_legal_every_verb_leads_on_and_everything_comes_to_rest_after_a_crash_anywhere() -> None:
+    tried = set[str]().union(*(lived(alphabet) for alphabet in DECISIONS))
+    assert tried == {f"{kind}: {verb}" for kind, verbs in VERBS.items() for verb in verbs} - UNTRIED
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("alphabet", MANY_DECISIONS, ids=lambda alphabet: alphabet.name)
+def test_overlapping_steps_come_to_rest_after_a_crash_anywhere(alphabet: a.Alphabet) -> None:
+    assert lived(alphabet)

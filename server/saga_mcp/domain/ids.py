@@ -9,6 +9,9 @@ import hashlib
 
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 """Crockford base32, lower case."""
+_LAST = 31
+_FIELD = 0b100101
+"""x^5 + x^2 + 1: primitive, so that no two of up to 31 places have the same weight."""
 _PREFIX = "sg-"
 _DIGITS = 26
 ENTROPY_BYTES = 16
@@ -39,9 +42,16 @@ def normal_saga_id(text: str) -> str | None:
 
 
 def _check(digits: str) -> str:
-    """A weighted sum modulo 31: catches any single wrong character but one pair, and any swap of neighbours."""
-    total = sum(weight * _ALPHABET.index(digit) for weight, digit in enumerate(digits, 1))
-    return _ALPHABET[total % 31]
+    """A sum in the field of 32 elements, each place weighted by another power of its generator.
+
+    So it finds every single wrong character and every swap of two.
+    """
+    total = 0
+    for digit in digits:
+        total = (total ^ _ALPHABET.index(digit)) << 1
+        if total > _LAST:
+            total ^= _FIELD
+    return _ALPHABET[total]
 
 
 def step_key(realm: str, saga: str, number: int, *, kind: str = "base32") -> str:

@@ -140,7 +140,8 @@ def require_admissible(saga: Saga, plan: StepPlan) -> None:
     if plan.kind is Kind.PIVOT:
         require(not saga.running and not saga.unended and not saga.in_doubt, "an earlier step is unsettled")
         require(
-            not any(s.state is StepState.AWAITING_APPROVAL or s.late for s in saga.loose_steps), "an earlier step is open"
+            not any(s.state is StepState.AWAITING_APPROVAL or s.late for s in saga.loose_steps),
+            "an earlier step is open",
         )
 
 
