@@ -5,14 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from unittest.mock import patch
 
+import anyio
 import pytest
 
 from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.events import StepFellInDoubt, StepIntended, StepSucceeded, UndoFellInDoubt, UndoSucceeded
+from saga_mcp.log.port import SagaLog
 from saga_mcp.tools.python import PythonTool, PythonUndo
-from tests.world.failing import BlockedLog
+from tests.world.failing import BlockedLog, UnreadableLog
 from tests.world.reading import World
-from tests.world.server import served
+from tests.world.server import eventually, served
 
 
 async def test_nothing_is_sent_where_the_intent_cannot_be_stored(world: World, database: Path) -> None:
@@ -68,3 +70,48 @@ async def test_a_fault_in_an_undo_adapter_counts_as_an_attempt(world: World, dat
         (item,) = await server.items(reply.saga_id)
         assert (item.kind, item.step) == ("dead_letter", 1)
     assert world.standing == ["reserve(a)"]
+
+
+async def test_a_step_that_was_sent_is_never_said_not_to_have_been(world: World, database: Path) -> None:
+    """The log fails while the reply waits for the rollback: its own words would be "nothing was sent"."""
+    logs: list[UnreadableLog] = []
+
+    def unreadable(log: SagaLog) -> SagaLog:
+        logs.append(UnreadableLog(log))
+        return logs[0]
+
+    world.plan(release=["hang_before"])
+    async with served(database, wrap=unreadable, reply_within_s=0.5) as server:
+        saga_id = await server.begin()
+        await server.call("reserve", saga_id, item="a")
+        async with anyio.create_task_group() as calls:
+
+            async def call() -> None:
+                reply = await server.call("reserve", saga_id, item="b", mode="err_before")
+                assert (reply.code, reply.step) == ("step_failed", 2)
+
+            calls.start_soon(call)
+            await eventually(lambda: bool(world.sent("release")))
+            logs[0].unreadable = True
+    assert world.standing == ["reserve(a)"]
+
+
+async def test_a_server_whose_claim_was_removed_takes_nothing_new_and_keeps_what_it_does(
+    world: World, database: Path
+) -> None:
+    """S3.5: others take its work over; its own calls must not fall in doubt under its hands."""
+    async with served(database, on_error="hold") as server:
+        saga_id = await server.begin()
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(lambda: server.call("reserve", saga_id, item="a", mode="hang_before"))
+            await eventually(lambda: bool(world.sent("reserve")))
+            for file in database.with_name("saga.db.owners").glob("*.lock"):
+                file.unlink()
+            with pytest.raises(LogUnavailable, match="Restart the server"):
+                await server.call("reserve", saga_id, item="b")
+            for _ in range(10):
+                await anyio.sleep(0.02)  # several recovery scans
+                assert (await server.engine.saga(saga_id)).step(1).state == "intended"
+            world.go()
+        assert (await server.engine.saga(saga_id)).step(1).state == "succeeded"
+    assert world.order == ["reserve(a)"]

@@ -66,6 +66,19 @@ class BlockedLog(LogAround):
         return await self.inner.decide(saga_id, blocked)
 
 
+class UnreadableLog(LogAround):
+    """Reads fail from the moment on that a test says so."""
+
+    def __init__(self, inner: SagaLog) -> None:
+        super().__init__(inner)
+        self.unreadable = False
+
+    async def load(self, saga_id: str) -> Saga:
+        if self.unreadable:
+            raise LogUnavailable("planted: nothing was sent")
+        return await self.inner.load(saga_id)
+
+
 class DyingLog(LogAround):
     """The process dies at its n-th append: before it is stored, or after that and before anybody learns of it."""
 

@@ -331,3 +331,9 @@ async def measure(what: str, call: Call) -> Any:  # noqa: ANN401 - results of an
 @registry.undoes(measure)
 async def unmeasure(what: str, undo: Undo[Any]) -> None:
     await Act("unmeasure", "ok", undo.call_key, {"what": what, "result": undo.result}, undo.key).run()
+
+
+@registry.invariant
+def affordable(results: Mapping[str, Any]) -> None:
+    """No charge is above 1000."""
+    assert results.get("charge", {}).get("cents", 0) <= 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Self
@@ -204,7 +204,7 @@ class Engine:
         if not ticket.known.is_set():
             return CallReply(code="still_running", saga_id=saga.id, saga=saga, step=ticket.number)
         if saga.phase is Phase.COMPENSATING:
-            saga = await self._settled(ticket.saga_id, deadline)
+            saga = await self._settled(saga, deadline)
         step = saga.step(ticket.number)
         succeeded = ticket.answer is not None and not ticket.answer.is_error
         in_doubt = not step.settled and step.landed is None
@@ -254,7 +254,7 @@ class Engine:
         if decided.saga.phase is not Phase.COMPENSATING:
             return decided.saga
         await self._driver.wake(decided.saga.id)
-        return await self._settled(decided.saga.id, deadline)
+        return await self._settled(decided.saga, deadline)
 
     async def savepoint(self, saga_id: str, name: str) -> Saga:
         """Set a mark."""
@@ -328,23 +328,34 @@ class Engine:
 
         return await self._shop.decide(_named(saga_id), of_this_realm)
 
-    async def _settled(self, saga_id: str, deadline: float) -> Saga:
-        """The state at rest, or at the deadline."""
+    async def _settled(self, saga: Saga, deadline: float) -> Saga:
+        """The state at rest, or at the deadline; `saga` as it was where the log cannot be read any more."""
         rested = anyio.Event()
 
         async def watch() -> None:
-            await self._driver.rest(saga_id)
+            with suppress(LogUnavailable):
+                await self._driver.rest(saga.id)
             rested.set()
 
         async with anyio.create_task_group() as watching:
             watching.start_soon(watch)
             await wait_for(rested, max(0.0, deadline - self._shop.clock.now()), self._shop.clock)
             watching.cancel_scope.cancel()
-        return await self._shop.log.load(saga_id)
+        try:
+            return await self._shop.log.load(saga.id)
+        except LogUnavailable:
+            # It says that nothing was sent, which is no longer true of this call.
+            return saga
 
     def _require_open(self) -> None:
         if self._draining:
             message = "This server is shutting down. Nothing was stored and nothing was sent. Try again in a moment."
+            raise LogUnavailable(message)
+        if not self._shop.claimed:
+            message = (
+                "The file that proves to other processes that this server lives was removed, so its work is taken over. "
+                "Nothing was stored and nothing was sent. Restart the server."
+            )
             raise LogUnavailable(message)
 
 

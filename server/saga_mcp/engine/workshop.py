@@ -78,6 +78,11 @@ class Workshop:
     _rows: dict[str, PairRow] = field(default_factory=dict[str, PairRow])
 
     @property
+    def claimed(self) -> bool:
+        """Whether others still see this process as alive; once they do not, its work is theirs (S3.5)."""
+        return self.owners.alive(self.owners.me)
+
+    @property
     def driver(self) -> str:
         """The driver that new work names."""
         return self.owners.me if self.drives else ""
@@ -150,6 +155,7 @@ class Workshop:
         """What the step's undo and probe may look at."""
         return StepFacts(
             saga_id=saga.id,
+            tool=step.tool,
             number=step.number,
             key=self.key(saga, step.number),
             args=step.plan.args,

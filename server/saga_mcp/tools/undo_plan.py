@@ -70,6 +70,12 @@ class PlannedEntry:
         each = self.each.names if self.each else frozenset[str]()
         return self.entry.needs_result or bool((self.args.names | self.message.names | each) & _OF_RESULT)
 
+    @property
+    def names_results(self) -> bool:
+        """Whether it looks at the results of other steps."""
+        each = self.each.names if self.each else frozenset[str]()
+        return "results" in self.when.names | self.args.names | self.message.names | each
+
     def parts(self, values: Mapping[str, JsonValue]) -> Iterator[PartSpec]:
         """The parts it comes to.
 
@@ -122,7 +128,7 @@ class UndoPlan:
         """Build the undo of a step, or say why it cannot be built."""
         if not self.entries:
             return (), ""
-        values = _values(step)
+        values = _values(step, with_results=any(planned.names_results for planned in self.entries))
         parts: list[PartSpec] = []
         held = False
         for planned in self.entries:
@@ -156,7 +162,7 @@ def fill_late(args: JsonObject, context: UndoContext) -> JsonObject:
     return fixed | {name: known[what] for name, what in late.items()}
 
 
-def _values(step: StepFacts) -> dict[str, JsonValue]:
+def _values(step: StepFacts, *, with_results: bool) -> dict[str, JsonValue]:
     return {
         "args": step.args,
         "result": step.result if step.known else {},
@@ -165,5 +171,6 @@ def _values(step: StepFacts) -> dict[str, JsonValue]:
         "capture": step.capture,
         "saga": {"id": step.saga_id},
         "step": {"key": step.key, "number": step.number},
-        "results": dict(step.results),
+        # Collecting them takes time with the number of steps, so only where somebody looks.
+        "results": dict(step.results) if with_results else {},
     }

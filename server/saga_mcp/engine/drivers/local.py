@@ -125,7 +125,7 @@ class LocalDriver:
         self._trouble[saga_id] = (times, self._shop.clock.now() + _TROUBLE.delay_s(times))
 
     async def _drive(self, saga_id: str, drive: _Drive) -> None:
-        while not self._stopping:
+        while not self._stopping and self._shop.claimed:
             drive.wake = anyio.Event()
             saga = await self._take(saga_id)
             acted = False
@@ -157,7 +157,8 @@ class LocalDriver:
         return saga
 
     def _dead(self, owner: str) -> bool:
-        return not self._shop.owners.alive(owner)
+        # Of itself a process knows that it lives, whatever became of its lock: its own calls are still running.
+        return owner != self._shop.owners.me and not self._shop.owners.alive(owner)
 
     async def _due_in(self, duty: Duty, drive: _Drive) -> float:
         """Seconds until this duty's back-off is over; 0: now."""
@@ -231,6 +232,9 @@ class LocalDriver:
                 seen = await self._shop.log.wait_for_change(seen)
             except LogUnavailable:
                 await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
+            except Exception:  # noqa: BLE001 - the watch goes on for ever
+                _log.exception("watch_failed")
+                await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
             changed, self._changed = self._changed, anyio.Event()
             changed.set()
             for drive in self._drives.values():
@@ -239,6 +243,9 @@ class LocalDriver:
     async def _scan(self) -> None:
         """Look for sagas that nobody living drives, at start and for ever after."""
         while not self._stopping:
+            if not self._shop.claimed:
+                _log.error("claim_lost", owner=self._shop.owners.me)
+                return
             try:
                 for row in await self._shop.log.busy_sagas(self._shop.settings.realm):
                     await self._look_after(row)

@@ -1,0 +1,134 @@
+"""Effects and answers that come late, and what a person said meanwhile (SEMANTICS.md S3.6, S5.5)."""
+
+from __future__ import annotations
+
+
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from saga_mcp.domain.person_decisions import exempt, resolve_absent, retry
+from saga_mcp.domain.values import ItemKind, Phase, StepState
+from saga_mcp.tools.declared import DeclaredRegistry
+from tests.world.clock import ManualClock
+from tests.world.reading import World
+from tests.world.server import Server, served
+
+WHO = {"by": "ada", "note": "looked"}
+
+
+async def _past_its_deadline(server: Server, clock: ManualClock, saga_id: str, mode: str) -> None:
+    """A call in a thread passes its time limit and its hard deadline."""
+    async with anyio.create_task_group() as calls:
+        calls.start_soon(lambda: server.call("hold", saga_id, item="a", mode=mode))
+        await clock.asleep_for(30)
+        clock.advance(30)
+    await clock.asleep_for(270)
+    clock.advance(270)
+    await server.until(saga_id, lambda saga: saga.step(1).overdue)
+
+
+async def test_an_effect_that_lands_after_the_saga_was_undone_is_undone_too(world: World, database: Path) -> None:
+    """S5.5: a person had said that nothing happened."""
+    clock = ManualClock()
+    async with served(database, clock=clock, reply_within_s=1000.0, probe_for_s=5.0) as server:
+        saga_id = await server.begin()
+        await _past_its_deadline(server, clock, saga_id, "hang_before")
+        await server.engine.decide_item(saga_id, lambda now, d: resolve_absent(now, 1, driving=d, **WHO))
+        assert (await server.rest(saga_id)).phase is Phase.COMPENSATED
+        world.go()
+        saga = await server.until(saga_id, lambda saga: saga.step(1).state is StepState.COMPENSATED)
+        assert saga.phase is Phase.COMPENSATED
+        assert "RollbackReopened" in await server.history(saga_id)
+    assert world.order == ["hold(a)", "unhold(a)"]
+
+
+async def test_an_effect_that_a_person_exempted_stays_when_it_lands(world: World, database: Path) -> None:
+    clock = ManualClock()
+    async with served(database, clock=clock, reply_within_s=1000.0, probe_for_s=5.0) as server:
+        saga_id = await server.begin()
+        await _past_its_deadline(server, clock, saga_id, "hang_before")
+        await server.engine.decide_item(saga_id, lambda now, d: exempt(now, 1, driving=d, **WHO))
+        assert (await server.rest(saga_id)).phase is Phase.COMPENSATED
+        world.go()
+        saga = await server.until(saga_id, lambda saga: saga.step(1).landed is True)
+        assert (saga.phase, saga.step(1).state) == (Phase.COMPENSATED, StepState.EXEMPT)
+    assert world.order == ["hold(a)"]
+
+
+async def test_an_undo_that_hangs_is_stopped_at_its_deadline_and_sent_again_where_that_is_harmless(
+    world: World, database: Path
+) -> None:
+    clock = ManualClock()
+    world.plan(release=["hang_before", "ok"])
+    async with served(database, clock=clock, reply_within_s=1.0, recovery_every_s=7.0) as server:
+        reply = await server.call("reserve", item="a")
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(server.abort, reply.saga_id)
+            await clock.asleep_for(30)
+            clock.advance(30)
+        await clock.asleep_for(270)
+        assert len(world.sent("release")) == 1
+        clock.advance(270)
+        await clock.asleep_for(0.05)
+        clock.advance(0.05)
+        await server.until(reply.saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
+    first, second = world.sent("release")
+    assert first.undo_key == second.undo_key
+
+
+@pytest.mark.parametrize(("after_pivot", "phase"), [(False, Phase.COMPENSATED), (True, Phase.ACTIVE)])
+async def test_a_violated_rule_aborts_the_saga_by_its_name(
+    world: World,
+    database: Path,
+    after_pivot: bool,  # noqa: FBT001 - a parameter of the test
+    phase: Phase,
+) -> None:
+    """S9.3; after the pivot nothing can be taken back, so only what came before it is checked here."""
+    async with served(database) as server:
+        saga_id = await server.begin()
+        await server.call("reserve", saga_id, item="a")
+        await server.call("charge", saga_id, cents=500 if after_pivot else 2000)
+        if after_pivot:
+            await server.call("send_mail", saga_id, to="bob")
+        saga = await server.rest(saga_id)
+        assert saga.phase is phase
+        assert saga.cause == ("" if after_pivot else "invariant:affordable")
+    assert world.standing == (["reserve(a)", "charge(500)", "send_mail(bob)"] if after_pivot else [])
+
+
+async def test_a_saga_is_undone_only_where_it_was_done(world: World, database: Path) -> None:
+    """S1.2: the tool now points to another place."""
+
+    def elsewhere(declared: DeclaredRegistry) -> DeclaredRegistry:
+        moved = tuple(replace(tool, pair=replace(tool.pair, target_id="elsewhere")) for tool in declared.tools)
+        return replace(declared, tools=moved)
+
+    async with served(database) as server:
+        reply = await server.call("reserve", item="a")
+    async with served(database, adjust=elsewhere) as server:
+        await server.abort(reply.saga_id)
+        (item,) = await server.items(reply.saga_id)
+        assert item.kind is ItemKind.TARGET_CHANGED
+        assert world.sent("release") == []
+    async with served(database) as server:
+        await server.engine.decide_item(reply.saga_id, lambda now, d: retry(now, 1, driving=d, **WHO))
+        assert (await server.rest(reply.saga_id)).phase is Phase.COMPENSATED
+    assert world.standing == []
+
+
+async def test_the_undo_that_was_promised_runs_whatever_the_config_says_later(world: World, database: Path) -> None:
+    """S6.1: frozen with the intent; here the new config has no undo for the tool at all."""
+
+    def without_undo(declared: DeclaredRegistry) -> DeclaredRegistry:
+        return replace(
+            declared, tools=tuple(replace(tool, pair=replace(tool.pair, undo=())) for tool in declared.tools)
+        )
+
+    async with served(database) as server:
+        reply = await server.call("reserve", item="a")
+    async with served(database, adjust=without_undo) as server:
+        assert (await server.abort(reply.saga_id)).phase is Phase.COMPENSATED
+    assert world.standing == []
