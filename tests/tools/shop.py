@@ -54,8 +54,8 @@ async def call(catalogue: StaticCatalogue, name: str, args: JsonObject, world: W
         return await tool.call(tool.decode(args), context(world or World()))
 
 
-def facts(args: JsonObject, result: JsonValue = None, *, known: bool = True) -> StepFacts:
-    return StepFacts(saga_id="sg-1", number=2, key="key-2", args=args, result=result, known=known)
+def facts(args: JsonObject, result: JsonValue = None, *, known: bool = True, tool: str = "shop.charge") -> StepFacts:
+    return StepFacts(saga_id="sg-1", tool=tool, number=2, key="key-2", args=args, result=result, known=known)
 
 
 async def undo(catalogue: StaticCatalogue, name: str, args: JsonObject, step: StepFacts) -> UndoOutcome:

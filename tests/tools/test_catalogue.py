@@ -16,7 +16,15 @@ from saga_mcp.tools.python import PythonRegistry, PythonThreads
 from saga_tools import Call, ToolRegistry, Undo
 
 EMPTY = StaticCatalogue([], undoers={})
-STEP = StepFacts(saga_id="sg-1", number=2, key="key-2", args={"name": "ada", "n": 2**70}, result={"id": 7}, known=True)
+STEP = StepFacts(
+    saga_id="sg-1",
+    tool="shop.order",
+    number=2,
+    key="key-2",
+    args={"name": "ada", "n": 2**70},
+    result={"id": 7},
+    known=True,
+)
 IN_DOUBT = replace(STEP, result=None, known=False)
 
 

@@ -198,7 +198,7 @@ async def test_a_plain_tool_whose_arguments_changed_is_not_called_as_an_undo() -
     assert called == []
 
 
-async def test_a_shared_undo_reads_the_result_of_the_action_that_it_fits() -> None:
+async def test_a_shared_undo_reads_the_result_as_the_action_it_undoes_made_it() -> None:
     registry, seen = ToolRegistry(), list[object]()
 
     @registry.tool
@@ -215,6 +215,7 @@ async def test_a_shared_undo_reads_the_result_of_the_action_that_it_fits() -> No
         seen.append(undo.result)
 
     catalogue = serve(registry)
-    await undo(catalogue, "shop.erase", {}, facts({"text": "a"}, "a"))
-    await undo(catalogue, "shop.erase", {}, facts({}, {"id": 1, "at": "2026-01-02"}))
+    await undo(catalogue, "shop.erase", {}, facts({"text": "a"}, "a", tool="shop.note"))
+    reserved = facts({}, {"id": 1, "at": "2026-01-02"}, tool="shop.reserve")
+    await undo(catalogue, "shop.erase", {}, reserved)
     assert seen == ["a", Charge(id=1)]

@@ -104,12 +104,7 @@ def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[s
             undoers[tool.name] = ToolAsUndo(registry=registry, declared=tool)
         # After the tools: where a tool and an undo share a name, the undo is what pairs from code mean by it.
         for name, undo in each.source.callables.items():
-            forwards = tuple(
-                tool.registered
-                for tool in each.tools
-                if tool.registered.undo is not None and tool.registered.undo.name == name
-            )
-            undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo, forwards=forwards)
+            undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo)
         invariants.extend(each.source.invariants)
     return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, invariants=invariants)
 

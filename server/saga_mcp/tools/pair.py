@@ -1,8 +1,8 @@
 """A pair as it is frozen at an intent: what the tool is, what undoes it, and under which limits (SEMANTICS.md S6.1).
 
-Immutable and JSON through and through: its hash names the row that the log keeps for ever, so that an undo that runs after an
-upgrade or a changed config is the undo that was promised. Python pairs and pairs from the config end in the same shape; a
-Python undo's parameters are plain paths such as `${args.customer}`.
+Immutable and JSON through and through: its hash names the row that the log keeps for ever, so that an undo that runs
+after an upgrade or a changed config is the undo that was promised. Python pairs and pairs from the config end in the
+same shape; a Python undo's parameters are plain paths such as `${args.customer}`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The port of the tools: where forward actions, undos and probes go. The engine knows this module, never an adapter.
 
-An adapter turns whatever happened into one of a few outcomes and never raises for what a tool did; the engine's rules rest on
-which outcome it was. `Landed` and `Missed` are answers, so the call has ended; `Lost` is the absence of one.
+An adapter turns whatever happened into one of a few outcomes and never raises for what a tool did; the engine's rules
+rest on which outcome it was. `Landed` and `Missed` are answers, so the call has ended; `Lost` is the absence of one.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class NoVerdict:
 ProbeVerdict: TypeAlias = Landed | Absent | NoVerdict
 
 RegisterUndo: TypeAlias = Callable[[str, JsonObject], Awaitable[None]]
-"""Registers the undo of one part of a running call, by the undo's name in the config; durable when it returns (S6.2)."""
+"""Registers the undo of one part of a running call, by its name in the config; durable when it returns (S6.2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +120,8 @@ class StepFacts:
     """What a step's undo and probe may look at, all of it frozen (S6.1)."""
 
     saga_id: str
+    tool: str
+    """The forward action's name in the config."""
     number: int
     key: str
     args: JsonObject
@@ -218,7 +220,7 @@ class Undoer(Protocol):
 
     @property
     def idempotent(self) -> bool:
-        """Whether an attempt of unknown outcome may be sent again with the same key; for parts a call registers itself."""
+        """Whether an attempt of unknown outcome may be sent again; for parts a call registers itself."""
         ...
 
     @property
@@ -272,5 +274,5 @@ class Catalogue(Protocol):
         ...
 
     def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """Names of the invariants that do not hold over these results (S9.3). Never raises; a failing rule is violated."""
+        """Names of the invariants that do not hold (S9.3). Never raises; a rule that fails is violated."""
         ...

@@ -88,6 +88,11 @@ class PythonRegistry:
         self.target_id = declared.target_id
         self.threads = threads
         self.deps: Any = None
+        self._forwards = {tool.name: tool.registered for tool in declared.tools}
+
+    def forward(self, name: str) -> RegisteredTool | None:
+        """Return the forward action of that name in the config; it knows the types of its arguments and result."""
+        return self._forwards.get(name)
 
     @contextlib.asynccontextmanager
     async def opened(self) -> AsyncGenerator[None]:
@@ -204,8 +209,6 @@ class PythonUndo:
 
     registry: PythonRegistry
     registered: RegisteredUndo
-    forwards: tuple[RegisteredTool, ...] = ()
-    """What it is registered as the undo of: they know the types of `undo.args` and `undo.result`. None for a part."""
 
     @property
     def idempotent(self) -> bool:
@@ -263,15 +266,10 @@ class PythonUndo:
 
     def _decoded(self, step: StepFacts) -> tuple[Mapping[str, Any], object]:
         """Return the step's arguments and result as its forward action knew them."""
-        unfit: Exception | None = None
-        for forward in self.forwards:
-            try:
-                return forward.kwargs_from_json(step.args), forward.decode_result(step.result) if step.known else None
-            except SagaToolsError as error:
-                unfit = unfit or error
-        if unfit is not None:
-            raise unfit
-        return step.args, step.result if step.known else None
+        forward = self.registry.forward(step.tool)
+        if forward is None:
+            return step.args, step.result if step.known else None
+        return forward.kwargs_from_json(step.args), forward.decode_result(step.result) if step.known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
