@@ -47,7 +47,7 @@ def load(config: Path | None = None, *, environ: Mapping[str, str] | None = None
 
 
 @contextlib.asynccontextmanager
-async def open_app(loaded: LoadedConfig, *, drive: bool = True) -> AsyncGenerator[App]:
+async def open_app(loaded: LoadedConfig, *, drive: bool = True, ends_soon: bool = False) -> AsyncGenerator[App]:
     """Open the log, the tools and the engine, until the block ends.
 
     The block drains the engine itself, in the time it has; afterwards nothing is waited for, tool threads least of all.
@@ -55,6 +55,7 @@ async def open_app(loaded: LoadedConfig, *, drive: bool = True) -> AsyncGenerato
     Args:
         loaded: What `load` returned.
         drive: Run undos and retries of this realm's sagas here. Without, only append and read: no lifespan is entered.
+        ends_soon: Drive, but do not pass for a server: nobody may leave work to a process that is about to end.
 
     Raises:
         LogUnavailable: The folder of the database cannot be written.
@@ -69,7 +70,7 @@ async def open_app(loaded: LoadedConfig, *, drive: bool = True) -> AsyncGenerato
             claim_owner(
                 loaded.database,
                 make_parent=loaded.database_is_default,
-                serves=loaded.settings.realm if drive else "",
+                serves=loaded.settings.realm if drive and not ends_soon else "",
             )
         )
         log = await stack.enter_async_context(SqlSagaLog.open(loaded.database, make_parent=loaded.database_is_default))

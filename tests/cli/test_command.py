@@ -331,3 +331,21 @@ def test_help_lists_every_command(tmp_path: Path) -> None:
     assert answer.code == 0
     for name in ("serve", "check", "init", "demo", "list", "show", "attention", "commit", "abort", "retry", "resolve"):
         assert f"\n  {name} " in answer.out
+
+
+def test_a_command_that_drives_does_not_pass_for_a_server(project: Project) -> None:
+    """Another command would leave its work to a process that is about to end."""
+    saga, other = project.saga(("book", "room")), project.saga(("book", "other"))
+    tools = project.folder / "tools.py"
+    slow = '(HERE / "slow").write_text(""); await __import__("anyio").sleep(20 * (name == "room"))'
+    tools.write_text(tools.read_text().replace('print("cancelling")', slow))
+    with subprocess.Popen(
+        [*COMMAND, "abort", saga.id, "--yes"], cwd=project.folder, env=ENVIRONMENT, stderr=subprocess.PIPE
+    ) as driving:
+        assert driving.stderr is not None
+        while b"compensating" not in driving.stderr.readline():
+            assert driving.poll() is None
+        answer = project.run("abort", other.id, "--yes", "--json")
+        driving.send_signal(signal.SIGINT)
+        driving.communicate(timeout=10)
+    assert (answer.code, answer.json["driven_by"]) == (0, "this command")

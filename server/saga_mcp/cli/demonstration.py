@@ -44,7 +44,7 @@ def run(output: Output, *, values: bool) -> None:
 
 
 async def _run(config: Path, output: Output, values: bool) -> None:  # noqa: FBT001 - for anyio.run
-    async with app.open_app(app.load(config)) as opened:
+    async with app.open_app(app.load(config), ends_soon=True) as opened:
         engine = opened.engine
         kept = await engine.begin(_AGENT, purpose="a weekend for Ada")
         await engine.call("book_room", {"guest": "Ada", "nights": 2}, saga_id=kept.id, caller=_AGENT)

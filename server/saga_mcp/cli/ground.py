@@ -15,7 +15,6 @@ from pathlib import Path
 
 from saga_mcp import app
 from saga_mcp.app import App
-from saga_mcp.cli.causes import causes
 from saga_mcp.cli.output import CommandFailed, Exit
 from saga_mcp.config import ConfigError, ConfigInvalid, ConfigProblem, LoadedConfig
 from saga_mcp.domain.values import JsonValue
@@ -115,13 +114,8 @@ async def open_app(ground: Ground, *, drive: bool) -> AsyncGenerator[App]:
         )
     loaded = replace(ground.loaded, settings=replace(ground.loaded.settings, reply_within_s=0.0))
     try:
-        async with app.open_app(loaded, drive=drive) as opened:
+        async with app.open_app(loaded, drive=drive, ends_soon=True) as opened:
             yield opened
-    except BaseExceptionGroup as group:
-        found = causes(group)
-        if len(found) > 1:
-            raise
-        raise found[0] from found[0].__cause__
     except OSError as error:
         raise CommandFailed(f"{ground.database} cannot be used: {error}", code="log_unavailable") from error
 

@@ -15,7 +15,6 @@ from typing import NoReturn, cast
 import anyio
 
 from saga_mcp import app
-from saga_mcp.cli.causes import causes
 from saga_mcp.config import ConfigError, LoadedConfig
 from saga_mcp.domain.errors import SagaError
 from saga_mcp.edge.logging import LogLevel, configure_logging
@@ -48,12 +47,8 @@ def serve(wire: WireStreams, arguments: list[str]) -> int:
         sys.stderr.write(f"{loaded.path.name}: warn {warning}\n")
     try:
         anyio.run(_serve, wire, loaded)
-    except (SagaError, OSError, BaseExceptionGroup) as error:
-        found = causes(error)
-        if not all(isinstance(each, SagaError | OSError) for each in found):
-            raise
-        for each in found:
-            sys.stderr.write(f"saga-mcp serve: {each}\n")
+    except (SagaError, OSError) as error:
+        sys.stderr.write(f"saga-mcp serve: {error}\n")
         return _FAILED
     return _DONE
 
