@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
+from functools import partial
 
 from tests.domain.alphabet import Alphabet
 
@@ -84,7 +85,7 @@ def _agent(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
             yield Move(
                 Who.AGENT,
                 f"begin {plan.tool}",
-                lambda plan=plan: saga_decisions.begin_step(saga, plan, ME, opening=alphabet.opened),
+                partial(saga_decisions.begin_step, saga, plan, ME, opening=alphabet.opened),
             )
     if not saga.opened:
         return
@@ -138,9 +139,7 @@ def _probes(alphabet: Alphabet, saga: Saga, step: Step, who: Who) -> Iterator[Mo
     n, drive = step.number, driving(alphabet)
     for parts in alphabet.bindings:
         landing = Landing(result=None, undo=(parts, ""))
-        yield Move(
-            who, f"probe {n}: landed", lambda landing=landing: step_decisions.probed_landed(saga, n, landing, drive)
-        )
+        yield Move(who, f"probe {n}: landed", partial(step_decisions.probed_landed, saga, n, landing, drive))
     yield Move(who, f"probe {n}: absent", lambda: step_decisions.probed_absent(saga, n, drive))
     yield Move(who, f"probe {n}: nothing", lambda: step_decisions.probes_ended(saga, n, drive))
 
@@ -150,7 +149,7 @@ def _undo_probes(saga: Saga, step: Step, part: Part, drive: Driving, who: Who) -
         yield Move(
             who,
             f"probe undo {step.number}: {done}",
-            lambda done=done: undo_decisions.undo_probed(saga, step.number, part.id, done=done, driving=drive),
+            partial(undo_decisions.undo_probed, saga, step.number, part.id, done=done, driving=drive),
         )
 
 
@@ -161,19 +160,17 @@ def _observations(alphabet: Alphabet, saga: Saga, step: Step) -> Iterator[Move]:
     for parts in alphabet.bindings:
         for violated in ((), ("rule",)) if alphabet.rare else ((),):
             landing = Landing(result=None, undo=(parts, ""), violated=violated)
-            yield Move(runs, f"{n} landed", lambda landing=landing: step_decisions.landed(saga, n, landing, drive))
+            yield Move(runs, f"{n} landed", partial(step_decisions.landed, saga, n, landing, drive))
     for effect in Effect:
         for more in (False, True):
             miss = Miss(effect=effect, error="no", more=more)
-            yield Move(runs, f"{n} missed {effect}", lambda miss=miss: step_decisions.missed(saga, n, miss, drive))
+            yield Move(runs, f"{n} missed {effect}", partial(step_decisions.missed, saga, n, miss, drive))
     yield Move(runs, f"{n} timed out", lambda: step_decisions.timed_out(saga, n, drive))
     for end_known in (True, False):
         yield Move(
             runs,
             f"{n} lost",
-            lambda end_known=end_known: step_decisions.run_lost(
-                saga, n, reason="transport_lost", end_known=end_known, driving=drive
-            ),
+            partial(step_decisions.run_lost, saga, n, reason="transport_lost", end_known=end_known, driving=drive),
         )
     if alphabet.rare:
         yield Move(runs, f"{n} overdue", lambda: step_decisions.overdue(saga, n, drive))
@@ -196,9 +193,7 @@ def _undo_observations(saga: Saga, step: Step, part: Part, drive: Driving) -> It
             yield Move(
                 runs,
                 f"undo {n} missed {effect} {item}",
-                lambda miss=miss, parking=parking: undo_decisions.undo_missed(
-                    saga, n, part.id, miss, drive, parking=parking
-                ),
+                partial(undo_decisions.undo_missed, saga, n, part.id, miss, drive, parking=parking),
             )
     yield Move(runs, f"undo {n} timed out", lambda: undo_decisions.undo_timed_out(saga, n, part.id))
     yield Move(runs, f"undo {n} lost", lambda: undo_decisions.undo_lost(saga, n, part.id, "owner_lost", drive))
@@ -229,8 +224,8 @@ def _verb(
             yield from (move.decide for move in probes)
         case "resolve --landed" | "resolve --landed --result":
             for parts in alphabet.bindings:
-                yield lambda parts=parts: person.resolve_landed(
-                    saga, n, result=1, undo=(parts, ""), by="ada", note="", driving=drive
+                yield partial(
+                    person.resolve_landed, saga, n, result=1, undo=(parts, ""), by="ada", note="", driving=drive
                 )
         case "resolve --absent":
             yield lambda: person.resolve_absent(saga, n, by="ada", note="", driving=drive)

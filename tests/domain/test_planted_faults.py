@@ -15,10 +15,10 @@ from tests.domain.liveness import dead_ends, live
 from tests.domain.test_saga_stateful import SagaLife
 from tests.domain.walk import Walk, explore
 
-from saga_mcp.domain import draft, duties, machine, on_saga, rollback, saga_decisions
+from saga_mcp.domain import draft, duties, machine, on_saga, on_step, rollback, saga_decisions
 from saga_mcp.domain.draft import Draft
 from saga_mcp.domain.errors import IllegalTransition
-from saga_mcp.domain.events import AbortRequested, Event, StepFailed
+from saga_mcp.domain.events import AbortRequested, Event, StepEvent, StepFailed
 from saga_mcp.domain.rollback import Readiness, in_scope, readiness, waits_for_calls
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.transition import put_step
@@ -110,12 +110,11 @@ def finish_before_the_end(patch: pytest.MonkeyPatch) -> None:
 
 
 def failed_after_an_unknown_attempt(patch: pytest.MonkeyPatch) -> None:
-    def apply_step_event(saga: Saga, event: Event) -> Saga:
+    def apply_step_event(saga: Saga, event: StepEvent) -> Saga:
         if isinstance(event, StepFailed) and (step := saga.find_step(event.step)) is not None:
             saga = put_step(saga, replace(step, unknown_attempts=0))
-        return real(saga, event)  # type: ignore[arg-type] - as the machine passes it
+        return on_step.apply_step_event(saga, event)
 
-    real = machine.apply_step_event
     patch.setattr(machine, "apply_step_event", apply_step_event)
 
 

@@ -129,7 +129,7 @@ def _require_turn(saga: Saga, step: Step, part: Part) -> None:
 
 def parkable(saga: Saga, step: Step, part: Part) -> bool:
     """Whether an undo part may be handed to a person now: it was sent and has ended, or it is its turn."""
-    if saga.phase is not Phase.COMPENSATING or step.settled or part.running:
+    if saga.phase is not Phase.COMPENSATING or step.state in SETTLED_STEPS or part.running:
         return False
     if part.state is PartState.UNDO_IN_DOUBT or (part.state is PartState.PENDING and part.tries):
         return True
