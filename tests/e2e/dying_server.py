@@ -1,4 +1,4 @@
-"""The real server, which kills itself with SIGKILL right after its n-th COMMIT: `DIE_AFTER_COMMIT=n dying_server.py serve ...`.
+"""The real server, which kills itself with SIGKILL right after its n-th COMMIT: `DIE_AFTER_COMMIT=n`.
 
 `COMMITS_FILE` gets a byte for each commit, so that a run that lives tells how many there were.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
 
 _AT = int(os.environ.get("DIE_AFTER_COMMIT", "0"))
 _FILE = Path(os.environ["COMMITS_FILE"])
-_commit = batch.Batches._commit
+_commit = batch.Batches._commit  # pyright: ignore[reportPrivateUsage]  # the hook is the point
 
 
 def _commit_and_die(self: Batches, commit: Callable[[], None], written: Written) -> None:
@@ -33,7 +32,7 @@ def _commit_and_die(self: Batches, commit: Callable[[], None], written: Written)
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-batch.Batches._commit = _commit_and_die  # type: ignore[method-assign]  # the hook is the point
+batch.Batches._commit = _commit_and_die  # type: ignore[method-assign]  # see above
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import AsyncGenerator, Mapping
@@ -10,16 +11,14 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
-import anyio.abc
-
-from tests.edge.raw_stdio_client import Message, RawClient, started, text_of, tool_call
+from tests.edge.raw_stdio_client import Message, RawClient, started, tool_call
 from tests.world.reading import World
 
 BOUND_S = 20.0
 REPOSITORY = Path(__file__).parents[2]
 LEDGER = REPOSITORY / "tests" / "world" / "ledger.py"
 DYING = REPOSITORY / "tests" / "e2e" / "dying_server.py"
-COMMAND = [sys.executable, "-c", "import sys; from saga_mcp.cli import main; sys.exit(main())"]
+COMMAND = [sys.executable, "-c", "from saga_mcp.cli import main; main()"]
 
 
 class Product:
@@ -104,18 +103,18 @@ class Client:
     async def read(self) -> None:
         while True:
             try:
-                line = await self.raw._stdout.receive_until(b"\n", 20_000_000)
+                line = await self.raw._stdout.receive_until(b"\n", 20_000_000)  # pyright: ignore[reportPrivateUsage]  # the same client
             except (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError):
                 self.ended.set()
                 self._wake()
                 return
-            self.messages.append(cast("Message", _json(line)))
+            self.messages.append(cast("Message", json.loads(line)))
             self._wake()
 
     async def read_log(self) -> None:
         try:
             while True:
-                self.log += (await self.raw._stderr.receive()).decode(errors="replace")
+                self.log += (await self.raw._stderr.receive()).decode(errors="replace")  # pyright: ignore[reportPrivateUsage]  # see above
         except (anyio.EndOfStream, anyio.BrokenResourceError):
             return
 
@@ -123,7 +122,7 @@ class Client:
         arrived, self._arrived = self._arrived, anyio.Event()
         arrived.set()
 
-    async def ask(self, name: str, **arguments: object) -> int:
+    async def ask(self, name: str, /, **arguments: object) -> int:
         """Send a call, and return its id at once."""
         self._next += 1
         try:
@@ -148,7 +147,7 @@ class Client:
                 await self._arrived.wait()
         return Reply(found[0])
 
-    async def call(self, name: str, **arguments: object) -> Reply:
+    async def call(self, name: str, /, **arguments: object) -> Reply:
         return await self.reply_to(await self.ask(name, **arguments))
 
     async def begin(self) -> str:
@@ -160,7 +159,7 @@ class Client:
     async def until(self, saga_id: str, *states: str) -> dict[str, Any]:
         """The status as soon as the saga's state is one of these."""
         with anyio.fail_after(BOUND_S):
-            while (status := await self.status(saga_id))["state"] not in states:
+            while (status := await self.status(saga_id))["state"] not in states:  # noqa: ASYNC110 - another process
                 await anyio.sleep(0.02)
         return status
 
@@ -220,12 +219,3 @@ class Reply:
     @property
     def code(self) -> str:
         return cast("str", self.facts.get("code", ""))
-
-
-def _json(line: bytes) -> object:
-    import json
-
-    return json.loads(line)
-
-
-__all__ = ["BOUND_S", "Client", "Product", "Reply", "ServerDied", "text_of"]

@@ -8,7 +8,6 @@ import anyio
 import pytest
 from mcp import StdioServerParameters
 from mcp.client import Client as SdkClient
-
 from tests.e2e.product import COMMAND, Product
 from tests.world.server import eventually
 

@@ -9,7 +9,6 @@ from pathlib import Path
 import anyio
 import psutil
 import pytest
-
 from tests.e2e.product import Product, ServerDied
 from tests.world.server import eventually
 
@@ -75,7 +74,7 @@ async def test_sigterm_ends_it_in_time_and_the_next_start_settles_what_ran(produ
 )
 async def test_calls_and_aborts_cancelled_at_random_moments_leave_nothing_behind(product: Product, rounds: int) -> None:
     """C38, C40: no cancelled request is answered, no work is lost."""
-    chance = random.Random(38)
+    chance = random.Random(38)  # noqa: S311 - a test
     async with product.serve() as agent:
         for number in range(rounds):
             saga_id = await agent.begin()
@@ -105,7 +104,7 @@ async def test_calls_and_aborts_cancelled_at_random_moments_leave_nothing_behind
 )
 async def test_a_client_that_goes_at_a_random_moment_leaves_nothing_behind(tmp_path: Path, rounds: int) -> None:
     """C43, C99: end of file in the middle of calls and of aborts."""
-    chance = random.Random(99)
+    chance = random.Random(99)  # noqa: S311 - a test
     for number in range(rounds):
         folder = tmp_path / str(number)
         folder.mkdir()

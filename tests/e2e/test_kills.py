@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import random
+import sqlite3
 from itertools import count
 from pathlib import Path
 
 import anyio
 import pytest
-
 from tests.e2e.product import Client, Product, ServerDied
 from tests.world.server import eventually
 
@@ -29,6 +29,7 @@ async def two_parallel_steps_a_failure_and_an_abort(agent: Client, saga_id: str)
 @pytest.mark.timeout(240)
 async def test_a_kill_after_any_durable_write_leaves_nothing_behind(tmp_path: Path) -> None:
     """C69, with a real SIGKILL after the n-th COMMIT, for every n."""
+    at = 0
     for at in count(2):  # the first commit is the saga's opening
         product = Product(_folder(tmp_path, at))
         saga_id = ""
@@ -51,7 +52,7 @@ async def test_a_kill_after_any_durable_write_leaves_nothing_behind(tmp_path: Pa
 )
 async def test_a_kill_at_a_random_moment_leaves_nothing_behind(tmp_path: Path, rounds: int) -> None:
     """C43."""
-    chance = random.Random(43)
+    chance = random.Random(43)  # noqa: S311 - a test
     for number in range(rounds):
         product = Product(_folder(tmp_path, number))
         saga_id = ""
@@ -172,8 +173,6 @@ async def test_one_damaged_saga_does_not_stop_the_recovery_of_the_others(product
 
 
 def _damage(database: Path, saga_id: str) -> None:
-    import sqlite3
-
     with contextlib.closing(sqlite3.connect(database)) as connection, connection:
         changed = connection.execute(
             "UPDATE saga_event SET facts = '{broken' WHERE saga_id = ? AND seq = 2", (saga_id,)

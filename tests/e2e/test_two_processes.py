@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import anyio
 import pytest
-
 from tests.e2e.product import Client, Product
 from tests.world.server import eventually
 

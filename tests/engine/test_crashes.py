@@ -1,7 +1,8 @@
 """The process dies around every durable write of a saga, in process and fast (DESIGN.md rule 6; CASES C69).
 
-The outside world must end as if nothing had happened: everything of an aborted saga undone, nothing done twice. Where nobody
-can know what a call did, the saga says so of exactly that step, and once a person has looked, it ends the same way.
+The outside world must end as if nothing had happened: everything of an aborted saga undone, nothing done twice. Where
+nobody can know what a call did, the saga says so of exactly that step, and once a person has looked, it ends the same
+way.
 """
 
 from __future__ import annotations
@@ -14,14 +15,15 @@ from pathlib import Path
 
 import anyio
 import pytest
-
-from saga_mcp.domain.attention import Item
-from saga_mcp.domain.person_decisions import resolve_absent, resolve_landed, resolve_undone, retry
-from saga_mcp.domain.state import Saga
-from saga_mcp.log.port import SagaLog
 from tests.world.failing import DyingLog
 from tests.world.reading import UNDOES, World
 from tests.world.server import Server, served
+
+from saga_mcp.domain.attention import Item
+from saga_mcp.domain.ids import step_key
+from saga_mcp.domain.person_decisions import resolve_absent, resolve_landed, resolve_undone, retry
+from saga_mcp.domain.state import Saga
+from saga_mcp.log.port import SagaLog
 
 Scenario = Callable[[Server, str], Awaitable[None]]
 
@@ -80,6 +82,7 @@ async def test_a_death_around_any_durable_write_leaves_nothing_behind(
     doubtful: bool,  # noqa: FBT001 - a parameter of the test
     stored: bool,  # noqa: FBT001 - see above
 ) -> None:
+    at = 0
     for at in count(1):
         folder = tmp_path / str(at)
         folder.mkdir()
@@ -93,7 +96,7 @@ async def test_a_death_around_any_durable_write_leaves_nothing_behind(
         assert world.standing == [], f"died at append {at}: {world.order}"
         assert world.doubled == [], f"died at append {at}: {world.order}"
         assert all(len(keys) == 1 for keys in world.undo_keys.values()), f"died at append {at}: {world.undo_keys}"
-    assert at > 6  # noqa: PLR2004 - the scenario has been cut at every append
+    assert at > 6  # the scenario has been cut at every append
 
 
 async def _run_until_death(database: Path, scenario: Scenario, *, at: int, stored: bool) -> str | None:
@@ -140,7 +143,7 @@ async def _settle_by_looking(server: Server, world: World, saga: Saga, item: Ite
     step = saga.step(item.step)
     tool = step.tool.rpartition(".")[2]
     undo = next(name for name, forward in UNDOES.items() if forward == tool)
-    key = step_key_of(saga, item.step)
+    key = step_key(saga.realm, saga.id, item.step)
     landed = any(line.key == key for line in world.did(tool))
     undone = any(line.key == key for line in world.did(undo))
     who = {"by": "ada", "note": "looked"}
@@ -156,9 +159,3 @@ async def _settle_by_looking(server: Server, world: World, saga: Saga, item: Ite
         )
     else:
         await server.engine.decide_item(saga.id, lambda now, d: resolve_absent(now, item.step, driving=d, **who))
-
-
-def step_key_of(saga: Saga, number: int) -> str:
-    from saga_mcp.domain.ids import step_key
-
-    return step_key(saga.realm, saga.id, number)

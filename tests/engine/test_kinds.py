@@ -6,12 +6,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.world.reading import World
+from tests.world.server import eventually, served
 
 from saga_mcp.domain.errors import KindRefused, PivotPassed, SavepointNotFound, StepUnsettled
 from saga_mcp.domain.person_decisions import resolve_absent, resolve_landed, retry
 from saga_mcp.domain.values import ItemKind, OnError, Phase, StepState
-from tests.world.reading import World
-from tests.world.server import eventually, served
 
 
 async def test_after_the_pivot_there_is_no_way_back(world: World, database: Path) -> None:
@@ -146,7 +146,7 @@ async def test_a_retriable_step_of_a_dead_process_is_sent_again_by_the_next(worl
     assert len({line.key for line in world.sent("notify")}) == 1
 
 
-# --- save-points (S7.3) ----------------------------------------------------------------------------------------------------
+# --- save-points (S7.3) ---------------------------------------------------------------------------------------------
 
 
 async def test_an_abort_back_to_a_savepoint_keeps_what_came_before_and_reopens_the_saga(

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
 import pytest
+from tests.world.reading import World
+from tests.world.server import ME, SETTINGS, Server, eventually, served
 
+from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import Refused, SagaClosed, SagaNotFound, SagaQuarantined
+from saga_mcp.domain.events import Event
+from saga_mcp.domain.saga_decisions import take_over
+from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import OnError, Phase, StepState
 from saga_mcp.engine.port import SagaIdMistyped
-from tests.world.server import ME, SETTINGS, Server, eventually, served
-from tests.world.reading import World
 
 
 async def test_what_a_dead_process_was_doing_is_taken_over(world: World, database: Path) -> None:
@@ -28,7 +33,7 @@ async def test_what_a_dead_process_was_doing_is_taken_over(world: World, databas
                     await eventually(lambda: len(world.did("reserve")) == 2)
                     request.cancel()
         saga = await survivor.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
-        assert (saga.cause, saga.driver) == ("step_failed:2", survivor.engine._shop.owners.me)
+        assert (saga.cause, saga.driver) == ("step_failed:2", survivor.owner)
     assert world.order == ["reserve(a)", "reserve(b)", "release(b)", "release(a)"]
 
 
@@ -181,21 +186,16 @@ async def test_one_damaged_saga_does_not_stop_the_recovery_of_the_others(world: 
 async def test_a_saga_whose_recovery_meets_a_bug_does_not_stop_the_others(
     world: World, database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ids: list[str] = []
     async with served(database, reply_within_s=0.01) as mortal:
-        for number in range(4):
-            ids.append((await mortal.call("reserve", item=str(number), mode="hang_after")).saga_id)
+        ids = [(await mortal.call("reserve", item=str(number), mode="hang_after")).saga_id for number in range(4)]
         await eventually(lambda: len(world.did("reserve")) == 4)
 
-    from saga_mcp.engine.drivers import local
-
-    def broken(saga, *args):  # type: ignore[no-untyped-def]  # stands in for any decision
+    def broken(saga: Saga, driving: Driving, dead: Callable[[str], bool]) -> tuple[Event, ...]:
         if saga.id == ids[-1]:
             raise ZeroDivisionError
-        return real(saga, *args)
+        return take_over(saga, driving, dead)
 
-    real = local.take_over
-    monkeypatch.setattr(local, "take_over", broken)
+    monkeypatch.setattr("saga_mcp.engine.drivers.local.take_over", broken)
     async with served(database) as server:
         for saga_id in ids[:-1]:
             await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)

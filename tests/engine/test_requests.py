@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
-
-from saga_mcp.domain.errors import LogUnavailable
-from saga_mcp.domain.values import Phase, StepState
-from saga_mcp.engine.port import SagaIdMissing
 from tests.world.clock import ManualClock
 from tests.world.reading import World
 from tests.world.server import eventually, served
 
+from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.domain.values import Phase, StepState
+from saga_mcp.engine.port import SagaIdMissing
 
-async def _cut_off(work: Callable[[], Awaitable[object]], when: Callable[[], bool]) -> None:
+
+async def _cut_off(work: Callable[[], Coroutine[Any, Any, object]], when: Callable[[], bool]) -> None:
     """Begin `work`, and cancel whoever waits for it as soon as `when` holds."""
     with anyio.CancelScope() as request:
         async with anyio.create_task_group() as tasks:

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.world.clock import ManualClock
+from tests.world.reading import World
+from tests.world.server import eventually, served
 
 from saga_mcp.domain.errors import CommitRefused, SagaAborted
 from saga_mcp.domain.values import OnError, Phase, StepState
 from saga_mcp.engine.port import UnknownTool
 from saga_mcp.tools.port import InvalidArguments
-from tests.world.clock import ManualClock
-from tests.world.reading import World
-from tests.world.server import eventually, served
 
 
 async def test_a_step_is_kept_by_commit(world: World, database: Path) -> None:
@@ -78,7 +78,7 @@ async def test_what_no_tool_accepts_costs_nothing(
     assert world.sent() == []
 
 
-# --- time limits (S3.3, S3.6) ------------------------------------------------------------------------------------------
+# --- time limits (S3.3, S3.6) ---------------------------------------------------------------------------------------
 
 
 async def test_a_time_limit_ends_the_wait_and_not_the_call(world: World, database: Path) -> None:
@@ -103,7 +103,8 @@ async def test_a_time_limit_ends_the_wait_and_not_the_call(world: World, databas
     assert world.order == ["reserve(a)"]
 
 
-async def test_commit_is_refused_while_a_step_is_unknown(world: World, database: Path) -> None:
+@pytest.mark.usefixtures("world")
+async def test_commit_is_refused_while_a_step_is_unknown(database: Path) -> None:
     async with served(database, on_error=OnError.HOLD) as server:
         reply = await server.call("wire", cents=5, mode="err_after")
         assert reply.code == "outcome_unknown"
@@ -126,7 +127,7 @@ async def test_without_an_answer_the_policy_aborts_and_waits_for_the_call(world:
             await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATING)
             assert world.did() == []
             world.go()
-            saga = await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
+        saga = await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
         assert saga.cause == "step_failed:1"
     assert world.order == ["hold(a)", "unhold(a)"]
 
@@ -168,7 +169,7 @@ async def test_a_thread_past_its_hard_deadline_is_for_a_person_until_it_returns(
     assert world.order == ["hold(a)", "unhold(a)"]
 
 
-# --- retries (S3.2) ------------------------------------------------------------------------------------------------------
+# --- retries (S3.2) -------------------------------------------------------------------------------------------------
 
 
 async def test_an_attempt_without_effect_is_sent_again_with_the_same_key(world: World, database: Path) -> None:
@@ -209,7 +210,7 @@ async def test_a_step_between_two_attempts_is_not_sent_again_once_the_saga_is_ab
     assert len(world.sent("book")) == 1
 
 
-# --- on_error (S4) -------------------------------------------------------------------------------------------------------
+# --- on_error (S4) --------------------------------------------------------------------------------------------------
 
 
 async def test_on_hold_a_failed_step_keeps_the_saga_open_until_it_is_accepted(world: World, database: Path) -> None:
@@ -270,7 +271,7 @@ async def test_whatever_a_tool_raises_the_engine_lives(world: World, database: P
     assert world.standing == ["reserve(b)"]
 
 
-# --- probes (S3.4) -------------------------------------------------------------------------------------------------------
+# --- probes (S3.4) --------------------------------------------------------------------------------------------------
 
 
 async def test_a_probe_that_finds_the_effect_settles_the_step(world: World, database: Path) -> None:

@@ -7,14 +7,14 @@ from unittest.mock import patch
 
 import anyio
 import pytest
+from tests.world.failing import BlockedLog, UnreadableLog
+from tests.world.reading import World
+from tests.world.server import eventually, served
 
 from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.events import StepFellInDoubt, StepIntended, StepSucceeded, UndoFellInDoubt, UndoSucceeded
 from saga_mcp.log.port import SagaLog
 from saga_mcp.tools.python import PythonTool, PythonUndo
-from tests.world.failing import BlockedLog, UnreadableLog
-from tests.world.reading import World
-from tests.world.server import eventually, served
 
 
 async def test_nothing_is_sent_where_the_intent_cannot_be_stored(world: World, database: Path) -> None:
@@ -36,8 +36,7 @@ async def test_an_outcome_that_the_log_does_not_take_at_once_is_stored_later(wor
 
 
 async def test_an_answer_that_comes_late_while_the_log_is_full_is_stored_later(world: World, database: Path) -> None:
-    wrap = lambda log: BlockedLog(log, StepFellInDoubt, times=2)  # noqa: E731 - a test's one-liner
-    async with served(database, wrap=wrap) as server:
+    async with served(database, wrap=lambda log: BlockedLog(log, StepFellInDoubt, times=2)) as server:
         reply = await server.call("reserve", item="a", mode="err_after")
         assert reply.code == "step_failed"
         assert (await server.rest(reply.saga_id)).phase == "compensated"

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import anyio
 import pytest
+from tests.world.clock import HastyClock, ManualClock
+from tests.world.reading import World
+from tests.world.server import Server, eventually, served
 
 from saga_mcp.domain.errors import SagaAborted, SagaClosed
 from saga_mcp.domain.person_decisions import exempt, resolve_undone, retry
 from saga_mcp.domain.values import ItemKind, OnUndoFailure, Phase, StepState
-from tests.world.clock import HastyClock, ManualClock
-from tests.world.reading import World
-from tests.world.server import Server, eventually, served
 
 
 async def _decide(server: Server, saga_id: str, step: int, verb: str) -> None:
@@ -22,7 +23,7 @@ async def _decide(server: Server, saga_id: str, step: int, verb: str) -> None:
     )
 
 
-# --- abort (S5.1) ----------------------------------------------------------------------------------------------------------
+# --- abort (S5.1) ---------------------------------------------------------------------------------------------------
 
 
 async def test_undo_never_overtakes_do(world: World, database: Path) -> None:
@@ -69,7 +70,7 @@ async def test_steps_are_undone_in_the_reverse_of_the_order_in_which_they_ended(
         await server.call("reserve", saga_id, item="1")
         async with anyio.create_task_group() as calls:
             for item, delay in (("2", "0.15"), ("3", "0.05"), ("4", "0.1")):
-                calls.start_soon(lambda i=item, d=delay: server.call("reserve", saga_id, item=i, mode=d))
+                calls.start_soon(partial(server.call, "reserve", saga_id, item=item, mode=delay))
         await server.call("reserve", saga_id, item="5")
         world.plan(release=["0.05", "0", "0.02", "0", "0.03"])
         await server.abort(saga_id)
@@ -114,7 +115,7 @@ async def test_an_undo_is_told_why_and_with_which_exact_values(world: World, dat
     assert second.args["cause"] == "agent"
 
 
-# --- attempts (S6.5) -------------------------------------------------------------------------------------------------------
+# --- attempts (S6.5) ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("how", ["err_before", "fail_before"])
@@ -274,7 +275,7 @@ async def test_a_late_answer_of_an_undo_counts(world: World, database: Path) -> 
     assert len(world.sent("refund")) == 1
 
 
-# --- parts (S6.2) ------------------------------------------------------------------------------------------------------------
+# --- parts (S6.2) ---------------------------------------------------------------------------------------------------
 
 
 async def test_parts_that_a_call_registered_are_undone_newest_first(world: World, database: Path) -> None:
@@ -301,7 +302,7 @@ async def test_after_a_stop_the_first_part_not_done_is_resumed(world: World, dat
     assert all(len(keys) == 1 for keys in world.undo_keys.values())
 
 
-# --- results that are hard to keep (CASES C54) -------------------------------------------------------------------------------
+# --- results that are hard to keep (CASES C54) ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("what", ["decimal", "datetime", "bytes", "nan", "set", "big"])
@@ -313,13 +314,13 @@ async def test_a_result_that_json_does_not_know_is_kept_and_undone(world: World,
     assert world.standing == []
 
 
-# --- tools that are gone (CASES C23) -----------------------------------------------------------------------------------------
+# --- tools that are gone (CASES C23) --------------------------------------------------------------------------------
 
 
 async def test_an_undo_that_is_not_available_is_a_dead_letter_until_it_is_back(world: World, database: Path) -> None:
     async with served(database) as server:
         reply = await server.call("reserve", item="a")
-        server.engine._shop.catalogue._undoers.pop("ledger.release")  # type: ignore[attr-defined]  # a config without it
+        server.catalogue._undoers.pop("ledger.release")  # pyright: ignore[reportPrivateUsage]  # a config without it
         await server.abort(reply.saga_id)
         (item,) = await server.items(reply.saga_id)
         assert (item.kind, "not available" in item.message) == (ItemKind.DEAD_LETTER, True)

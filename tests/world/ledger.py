@@ -1,24 +1,22 @@
 """LEDGER: tools and what undoes them, over an outside world that is one append-only file.
 
-Served by the real server through `saga.toml` (`path = ".../ledger.py:registry"`), or in process. Whoever runs it says where
-the file is: `LEDGER`. What a call does is said by its own argument `mode`, or, by the name of the tool, in `LEDGER` + `.plan`:
-a JSON object of lists, of which the n-th entry rules the n-th call (the last one all later ones), so a plan goes on after a
-crash. The modes are those of `Mode`; a number is seconds of delay before the effect.
+Served by the real server through `saga.toml` (`path = ".../ledger.py:registry"`), or in process. Whoever runs it says
+where the file is: `LEDGER`. What a call does is said by its own argument `mode`, or, by the name of the tool, in
+`LEDGER` + `.plan`: a JSON object of lists, of which the n-th entry rules the n-th call (the last one all later ones),
+so a plan goes on after a crash. The modes are those of `Mode`; a number is seconds of delay before the effect.
 
 Two lines for each call: `sent` when the function begins, `did` when the effect takes place.
 """
 
-# A file loaded by its path is in no package, and its docstrings are for agents.
-# ruff: noqa: INP001, D
-
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
@@ -30,15 +28,15 @@ from pydantic import BaseModel
 from saga_tools import Call, CannotUndo, NeedsPerson, NoEffect, Retry, ToolRegistry, Undo
 
 Mode = str
-"""`ok`; `err_before` (no effect, says so), `fail_before` (no effect, does not say so), `err_after` (effect, then an error);
-`hang_before`, `hang_after` (until the file LEDGER + `.go` is there); `die_before`, `die_after` (SIGKILL); seconds of delay;
-`person`, `give_up` (undos); the name of an exception, raised after the effect."""
+"""`ok`; `err_before` (no effect, says so), `fail_before` (no effect, does not say so), `err_after` (effect, then an
+error); `hang_before`, `hang_after` (until the file `LEDGER` + `.go` is there); `die_before`, `die_after` (SIGKILL);
+seconds of delay; `person`, `give_up` (undos); the name of an exception, raised after the effect."""
 
-LOUD: Mapping[str, Callable[[], BaseException]] = {
-    "SystemExit": lambda: SystemExit(3),
+LOUD: Mapping[str, BaseException | type[BaseException]] = {
+    "SystemExit": SystemExit(3),
     "KeyboardInterrupt": KeyboardInterrupt,
-    "CancelledError": lambda: anyio.get_cancelled_exc_class()(),
-    "ExceptionGroup": lambda: BaseExceptionGroup("several", [ValueError("one"), SystemExit(2)]),
+    "CancelledError": asyncio.CancelledError,
+    "ExceptionGroup": BaseExceptionGroup("several", [ValueError("one"), SystemExit(2)]),
     "RecursionError": RecursionError,
     "GeneratorExit": GeneratorExit,
 }
@@ -125,17 +123,17 @@ class Act:
             case "die_after":
                 die()
             case loud if loud in LOUD:
-                raise LOUD[loud]()
+                raise LOUD[loud]
             case _:
                 pass
 
     async def run(self) -> None:
         self.before()
         await anyio.sleep(self.delay_s)
-        while self.hangs_before:
+        while self.hangs_before:  # noqa: ASYNC110 - the test may be another process
             await anyio.sleep(0.005)
         self.effect()
-        while self.hangs_after:
+        while self.hangs_after:  # noqa: ASYNC110 - see above
             await anyio.sleep(0.005)
         self.after()
 
@@ -167,7 +165,7 @@ SETTLE_S = float(os.environ.get("LEDGER_SETTLE_S", "5"))
 registry = ToolRegistry()
 
 
-# --- an async pair whose undo may be sent blindly and again ----------------------------------------------------------
+# --- an async pair whose undo may be sent blindly and again ---------------------------------------------------------
 
 
 @registry.tool(timeout_s=TIMEOUT_S)
@@ -183,7 +181,7 @@ async def release(item: str, undo: Undo[Reservation]) -> None:
     await Act("release", "ok", undo.call_key, args, undo.key).run()
 
 
-# --- the same in a thread --------------------------------------------------------------------------------------------
+# --- the same in a thread -------------------------------------------------------------------------------------------
 
 
 @registry.tool(timeout_s=TIMEOUT_S)
@@ -198,7 +196,7 @@ def unhold(item: str, undo: Undo[str]) -> None:
     Act("unhold", "ok", undo.call_key, {"item": item}, undo.key).run_in_thread()
 
 
-# --- a pair with a probe by key, whose undo must not be sent again or blindly ------------------------------------------
+# --- a pair with a probe by key, whose undo must not be sent again or blindly ---------------------------------------
 
 
 @registry.tool(timeout_s=TIMEOUT_S, settle_s=SETTLE_S)
@@ -222,7 +220,7 @@ async def find_charge(cents: int, call: Call) -> Charge | None:
     return Charge(id=f"ch-{call.key}", cents=cents) if landed else None
 
 
-# --- a pair without a probe, whose undo must not be sent again or blindly ----------------------------------------------
+# --- a pair without a probe, whose undo must not be sent again or blindly -------------------------------------------
 
 
 @registry.tool(timeout_s=TIMEOUT_S)
@@ -237,7 +235,7 @@ async def unwire(cents: int, undo: Undo[str]) -> None:
     await Act("unwire", "ok", undo.call_key, {"cents": cents}, undo.key).run()
 
 
-# --- retries, pivot, retriable, a person -------------------------------------------------------------------------------
+# --- retries, pivot, retriable, a person ----------------------------------------------------------------------------
 
 
 @registry.tool(timeout_s=TIMEOUT_S, idempotent=True, retry=Retry(attempts=3, first_delay_s=0.05, max_delay_s=0.1))
@@ -280,7 +278,7 @@ async def unpost(to: str) -> None:
     raise NeedsPerson(f"the letter to {to} is on its way: call the post office", urgency="high")
 
 
-# --- parts -------------------------------------------------------------------------------------------------------------
+# --- parts ----------------------------------------------------------------------------------------------------------
 
 
 @registry.tool(timeout_s=TIMEOUT_S)
@@ -304,7 +302,7 @@ async def free_one(item: str, undo: Undo[Any]) -> None:
     await Act("free_one", "ok", f"{undo.call_key}/{item}", {"item": item}, undo.key).run()
 
 
-# --- reads and results ---------------------------------------------------------------------------------------------------
+# --- reads and results ----------------------------------------------------------------------------------------------
 
 
 @registry.tool(kind="read_only", timeout_s=TIMEOUT_S)
@@ -337,3 +335,9 @@ async def unmeasure(what: str, undo: Undo[Any]) -> None:
 def affordable(results: Mapping[str, Any]) -> None:
     """No charge is above 1000."""
     assert results.get("charge", {}).get("cents", 0) <= 1000
+
+
+@registry.invariant
+def discreet(results: Mapping[str, Any]) -> bool:
+    """Nobody notifies everyone."""
+    return results.get("notify") != "everyone"

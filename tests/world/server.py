@@ -6,8 +6,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import anyio
+from tests.world import ledger
+from tests.world.clock import HastyClock
 
 from saga_mcp.domain.attention import Item, items, reported_state
 from saga_mcp.domain.state import Saga
@@ -17,11 +20,9 @@ from saga_mcp.engine.port import Caller, CallReply, EngineSettings
 from saga_mcp.log.port import SagaLog
 from saga_mcp.log.sql import SqlSagaLog
 from saga_mcp.log.sql.log import claim_owner
-from saga_mcp.tools.catalogue import python_catalogue
+from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
 from saga_mcp.tools.declared import DeclaredRegistry, declare
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
-from tests.world import ledger
-from tests.world.clock import HastyClock
 
 BOUND_S = 10.0
 SETTINGS = EngineSettings(realm="ledger", recovery_every_s=0.05, probe_for_s=0.3, reply_within_s=5.0)
@@ -37,10 +38,12 @@ class Server:
     engine: Engine
     log: SagaLog
     threads: PythonThreads
+    catalogue: StaticCatalogue
+    owner: str
 
-    async def call(self, tool: str, saga_id: str | None = None, **arguments: object) -> CallReply:
+    async def call(self, tool: str, saga_id: str | None = None, **arguments: Any) -> CallReply:  # noqa: ANN401 - JSON
         with anyio.fail_after(BOUND_S):
-            return await self.engine.call(tool, arguments, saga_id=saga_id, caller=ME)  # type: ignore[arg-type]  # JSON
+            return await self.engine.call(tool, arguments, saga_id=saga_id, caller=ME)
 
     async def begin(self) -> str:
         return (await self.engine.begin(ME)).id
@@ -78,6 +81,13 @@ class Server:
                     return saga
 
 
+def settles_at_once(declared: DeclaredRegistry) -> DeclaredRegistry:
+    """What a probe does not find a moment after the end of a call is absent."""
+    return replace(
+        declared, tools=tuple(replace(tool, pair=replace(tool.pair, settle_s=0.05)) for tool in declared.tools)
+    )
+
+
 async def eventually(holds: Callable[[], bool] | Callable[[], Awaitable[bool]]) -> None:
     """Return once something outside the log holds; it is looked at again and again, for a bounded time."""
     with anyio.fail_after(BOUND_S):
@@ -100,7 +110,7 @@ async def served(
     clock: Clock | None = None,
     wrap: Wrap = same,
     adjust: Callable[[DeclaredRegistry], DeclaredRegistry] | None = None,
-    **changed: object,
+    **changed: Any,  # noqa: ANN401 - the settings, which the dataclass checks
 ) -> AsyncGenerator[Server]:
     """Serve LEDGER until the block ends; then the process is gone as after a kill: nothing is drained.
 
@@ -112,19 +122,19 @@ async def served(
         adjust: changes what the registry declares, as a config would.
         changed: single settings to change.
     """
-    settings = replace(settings, **changed)  # type: ignore[arg-type]  # checked by the dataclass
+    settings = replace(settings, **changed)
     declared = declare("ledger", ledger.registry, on_error=settings.on_error)
     if adjust is not None:
         declared = adjust(declared)
     threads = PythonThreads()
     registry = PythonRegistry(declared, threads)
     url = f"sqlite:///{database}"
-    async with SqlSagaLog.open(url, poll_s=0.02) as log, registry.opened():
-        log = wrap(log)
+    async with SqlSagaLog.open(url, poll_s=0.02) as opened, registry.opened():
+        log = wrap(opened)
         with claim_owner(url) as owners:
             catalogue = python_catalogue([declared], {"ledger": registry})
             async with Engine.running(settings, log, owners, catalogue, clock=clock or HastyClock()) as engine:
                 try:
-                    yield Server(engine=engine, log=log, threads=threads)
+                    yield Server(engine=engine, log=log, threads=threads, catalogue=catalogue, owner=owners.me)
                 finally:
                     threads.let_go()

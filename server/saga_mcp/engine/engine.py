@@ -353,7 +353,7 @@ class Engine:
             raise LogUnavailable(message)
         if not self._shop.claimed:
             message = (
-                "The file that proves to other processes that this server lives was removed, so its work is taken over. "
+                "The file that shows other processes that this server lives was removed, so they take its work over. "
                 "Nothing was stored and nothing was sent. Restart the server."
             )
             raise LogUnavailable(message)
