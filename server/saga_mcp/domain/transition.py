@@ -34,26 +34,28 @@ def step_of(saga: Saga, number: int) -> Step:
 
 def add_step(saga: Saga, step: Step) -> Saga:
     """Append a new step."""
-    return _recount(replace(saga, steps=(*saga.steps, step)), None, step)
+    steps = saga.steps + (step,)  # noqa: RUF005 - one copy; unpacking makes two, which shows at 10,000 steps
+    return _recounted(saga, steps, None, step)
 
 
 def put_step(saga: Saga, step: Step) -> Saga:
     """Replace the step of that number; the saga's counters, undo stack and pivot follow without a rescan (S2.4)."""
     old = saga.step(step.number)
-    index = step.number - 1
-    steps = (*saga.steps[:index], step, *saga.steps[index + 1 :])
-    return _recount(replace(saga, steps=steps), old, step)
+    steps = list(saga.steps)
+    steps[step.number - 1] = step
+    return _recounted(saga, tuple(steps), old, step)
 
 
-def _recount(saga: Saga, old: Step | None, new: Step) -> Saga:
+def _recounted(saga: Saga, steps: tuple[Step, ...], old: Step | None, new: Step) -> Saga:
     pivot = _pivot(saga, old, new)
     passed = pivot == new.number and new.state is StepState.SUCCEEDED
     return replace(
         saga,
+        steps=steps,
         unended=saga.unended + _is(new, StepState.INTENDED) - _is(old, StepState.INTENDED),
         in_doubt=saga.in_doubt + _is(new, StepState.IN_DOUBT) - _is(old, StepState.IN_DOUBT),
         running=saga.running + _runs(new) - _runs(old),
-        undo_stack=_restack(saga, old, new),
+        undo_stack=_restack(saga.undo_stack, steps, old, new),
         loose=_loose(saga.loose, new),
         pivot=pivot,
         undoing=_undoing(saga, new),
@@ -78,25 +80,24 @@ def _loose(loose: tuple[int, ...], new: Step) -> tuple[int, ...]:
     return tuple(number for number in loose if number != new.number)
 
 
-def _restack(saga: Saga, old: Step | None, new: Step) -> tuple[int, ...]:
-    stack = saga.undo_stack
+def _restack(stack: tuple[int, ...], steps: tuple[Step, ...], old: Step | None, new: Step) -> tuple[int, ...]:
     was_open = old is not None and old.order > 0 and not old.settled
     is_open = new.order > 0 and not new.settled
     if is_open and not was_open:
-        stack = _push(saga, stack, new, first_time=old is None or old.order == 0)
+        stack = _push(stack, steps, new, first_time=old is None or old.order == 0)
     keep = len(stack)
-    while keep and saga.step(stack[keep - 1]).settled:
+    while keep and steps[stack[keep - 1] - 1].settled:
         keep -= 1
     return stack if keep == len(stack) else stack[:keep]
 
 
-def _push(saga: Saga, stack: tuple[int, ...], step: Step, *, first_time: bool) -> tuple[int, ...]:
+def _push(stack: tuple[int, ...], steps: tuple[Step, ...], step: Step, *, first_time: bool) -> tuple[int, ...]:
     if first_time:
-        return (*stack, step.number)  # its order key is the newest
+        return stack + (step.number,)  # noqa: RUF005 - its order key is the newest; one copy, as in `add_step`
     if step.number in stack:
         return stack
     # A late effect comes back to its old place.
-    return tuple(sorted((*stack, step.number), key=lambda number: saga.step(number).order))
+    return tuple(sorted((*stack, step.number), key=lambda number: steps[number - 1].order))
 
 
 def _pivot(saga: Saga, old: Step | None, new: Step) -> int:
