@@ -242,12 +242,14 @@ _INITIALIZE = (
 )
 
 
-def in_a_terminal(project: Project, *arguments: str, typed: bytes = b"", columns: int = 80) -> tuple[int, str]:
+def in_a_terminal(
+    project: Project, *arguments: str, typed: bytes = b"", columns: int = 80, env: Mapping[str, str] | None = None
+) -> tuple[int, str]:
     """Run the command in a terminal of that width, type, and return its exit code and what was on the screen."""
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(project.folder)
-        environment = {**ENVIRONMENT, "COLUMNS": str(columns), "TERM": "xterm"}
+        environment = {**ENVIRONMENT, "COLUMNS": str(columns), "TERM": "xterm", **(env or {})}
         os.execve(COMMAND[0], [*COMMAND, *arguments], environment)  # noqa: S606 - our own command
     os.write(terminal, typed)
     screen = b""

@@ -8,6 +8,7 @@ import signal
 import sqlite3
 import subprocess
 import time
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -236,7 +237,12 @@ def test_a_saga_whose_events_cannot_be_read_is_named_and_hides_no_other(project:
         f"{bad.id}.0": "quarantine",
         f"{good.id}.1": "manual_undo",
     }
-    assert project.run("show", bad.id, "--json").json["error"]["code"] == "saga_quarantined"
+    shown = project.run("show", bad.id, "--json")
+    assert (shown.code, shown.json["error"]["code"]) == (1, "saga_quarantined")
+    assert [event["event"] for event in shown.json["error"]["timeline"]] == ["SAGA_OPENED", "STEP_INTENDED"]
+    text = project.run("show", bad.id)
+    assert "STEP_INTENDED" in text.out
+    assert "FromTheFuture" in text.err
 
 
 def test_a_person_is_asked_first(project: Project) -> None:
@@ -262,14 +268,16 @@ def test_colour_is_for_terminals_that_want_it(project: Project) -> None:
     project.saga(("book", "room"))
     assert "\x1b[" in in_a_terminal(project, "list")[1]
     assert "\x1b[" not in project.run("list").out
+    assert "\x1b[" not in in_a_terminal(project, "list", env={"NO_COLOR": "1"})[1]
 
 
-def test_a_reader_that_closes_the_pipe_is_no_error(project: Project) -> None:
-    project.saga(("book", "room"))
+@pytest.mark.parametrize("buffered", [{}, {"PYTHONUNBUFFERED": "1"}], ids=["buffered", "unbuffered"])
+def test_a_reader_that_closes_the_pipe_is_no_error(buffered: dict[str, str], project: Project) -> None:
+    saga = project.saga(("book", "room"))
     process = subprocess.Popen(
-        [*COMMAND, "show", NOBODY, "--json"],
+        [*COMMAND, "show", saga.id, "--timeline"],
         cwd=project.folder,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, **buffered},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -324,6 +332,11 @@ def test_an_undo_that_hangs_in_a_thread_does_not_keep_the_command(project: Proje
 def test_help_teaches_with_an_example(command: str, capfd: pytest.CaptureFixture[str]) -> None:
     assert commands.run([command, "--help"]) == 0
     assert "Example" in capfd.readouterr().out
+
+
+def test_it_says_which_version_it_is(capfd: pytest.CaptureFixture[str]) -> None:
+    assert commands.run(["--version"]) == 0
+    assert capfd.readouterr().out == f"saga-mcp {version('saga-mcp')}\n"
 
 
 def test_help_lists_every_command(tmp_path: Path) -> None:

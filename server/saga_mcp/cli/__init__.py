@@ -21,7 +21,10 @@ def main() -> None:
     if arguments[:1] == ["serve"] and not {"--help", "-h"} & set(arguments):
         from saga_mcp.edge.stdout import take_over_stdout  # noqa: PLC0415 - see above
 
-        wire = take_over_stdout()
+        try:
+            wire = take_over_stdout()
+        except OSError:
+            raise SystemExit("saga-mcp serve: stdin or stdout is closed, so there is nobody to serve.") from None
         # A client waits, and collecting what imports leave behind takes 15 % of the start (measured). Until it serves.
         gc.disable()
         from saga_mcp.cli.serve import serve  # noqa: PLC0415 - see above

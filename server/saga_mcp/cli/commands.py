@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import traceback
+from importlib.metadata import version
 from typing import Annotated, cast
 
 import typer
 
 from saga_mcp.cli import act, look, setup
 from saga_mcp.cli.options import ConfigOption, JsonOption
-from saga_mcp.cli.output import CommandFailed, Exit, report
+from saga_mcp.cli.output import CommandFailed, Exit, Output, report
 from saga_mcp.domain.errors import LogError, Refused
 from saga_mcp.edge.logging import configure_logging
 from saga_mcp.engine.port import SagaIdMistyped
@@ -34,8 +35,23 @@ cli = typer.Typer(
 )
 
 
+def _print_version(is_given: bool) -> None:  # noqa: FBT001 - Typer's signature
+    if is_given:
+        Output(as_json=False).text(f"saga-mcp {version('saga-mcp')}")
+        raise typer.Exit
+
+
 @cli.callback(invoke_without_command=True)
-def _alone(context: typer.Context, *, config: ConfigOption = None, as_json: JsonOption = False) -> None:
+def _alone(
+    context: typer.Context,
+    *,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+    show_version: Annotated[
+        bool, typer.Option("--version", is_eager=True, callback=_print_version, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del show_version  # its callback has printed it
     if context.invoked_subcommand is None:
         look.status_page(config, as_json=as_json)
 
@@ -78,7 +94,7 @@ def run(arguments: list[str]) -> int:
     try:
         code = _run(arguments, as_json=as_json)
         sys.stdout.flush()
-    except BrokenPipeError:
+    except (BrokenPipeError, SystemExit):  # Typer ends the process by itself for this, and for nothing else
         # What is still buffered must not be tried again, with a complaint, when the interpreter ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return _PIPE_CLOSED

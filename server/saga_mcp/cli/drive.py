@@ -10,7 +10,7 @@ import typer
 
 from saga_mcp.app import App
 from saga_mcp.cli import views
-from saga_mcp.cli.ground import Ground, open_app, stdout_kept_clean
+from saga_mcp.cli.ground import Ground, open_app, open_log, stdout_kept_clean
 from saga_mcp.cli.look import load
 from saga_mcp.cli.options import ask
 from saga_mcp.cli.output import Exit, Output
@@ -55,10 +55,10 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
     servers = ground.servers()
     alone = not servers and not plan.detach and plan.drives
     wait_s = plan.wait_s if plan.wait_s is not None else ALONE_WAIT_S if alone else 0.0
+    async with open_log(ground) as log:
+        ask(plan.question(await load(log, ground, plan.saga_id)), yes=yes)
     with stdout_kept_clean():
         async with open_app(ground, drive=alone) as opened:
-            before = await load(opened.log, ground, plan.saga_id)
-            ask(plan.question(before), yes=yes)
             try:
                 saga = await plan.decide(opened.engine)
                 if busy(saga) and wait_s:

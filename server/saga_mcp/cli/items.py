@@ -5,6 +5,7 @@ Reads the log only. More than the domain's own list of items, because ages and q
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
@@ -78,6 +79,15 @@ async def history(log: SagaLog, saga_id: str) -> AsyncIterator[Record]:
         for record in page:
             yield record
         seq = page[-1].seq
+
+
+async def readable_history(log: SagaLog, saga_id: str) -> AsyncIterator[Record]:
+    """The events of a saga up to the first that this version cannot read."""
+    seq = 0
+    with contextlib.suppress(SagaQuarantined):
+        while found := await log.history(saga_id, after_seq=seq, limit=1):
+            yield found[0]
+            seq = found[0].seq
 
 
 async def waiting(log: SagaLog, realm: str) -> list[Waiting]:

@@ -10,12 +10,12 @@ import typer
 
 from saga_mcp.cli import views
 from saga_mcp.cli.ground import Ground, open_log, stand_on
-from saga_mcp.cli.items import Waiting, blocked, history, rows, verbs, waiting
+from saga_mcp.cli.items import Waiting, blocked, history, readable_history, rows, verbs, waiting
 from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
 from saga_mcp.cli.output import CommandFailed, Output, age, count
 from saga_mcp.cli.timeline import timeline, timeline_json
 from saga_mcp.domain.attention import Item, items, summary
-from saga_mcp.domain.errors import SagaNotFound
+from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
 from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
@@ -148,7 +148,11 @@ def show(
 
     async def run() -> None:
         async with open_log(ground) as log:
-            saga = await load(log, ground, saga_id)
+            try:
+                saga = await load(log, ground, saga_id)
+            except SagaQuarantined as error:
+                readable = [record async for record in readable_history(log, saga_id)]
+                raise _quarantined(output, error, readable, values=values) from error
             if step is not None and saga.find_step(step) is None and not (step == 0 and items(saga)):
                 raise CommandFailed(f"Saga {saga_id} has no step {step}.", code="item_not_found")
             records = [record async for record in history(log, saga_id)]
@@ -164,6 +168,18 @@ def show(
         output.text(*_no_server(ground), summary(saga))
 
     anyio.run(run)
+
+
+def _quarantined(output: Output, error: SagaQuarantined, readable: list[Record], *, values: bool) -> CommandFailed:
+    """What can be shown of a saga that cannot be folded: its events up to the first that cannot be read."""
+    if not output.as_json:
+        output.text(*timeline(readable, values=values))
+    return CommandFailed(
+        f"{error.saga_id} is quarantined: {error.reason}. Nothing drives it; all other sagas go on. What was written "
+        "before that is shown. A newer saga-mcp may have written it: upgrade, then look again.",
+        code=error.code,
+        details={"timeline": timeline_json(readable, values=values)},
+    )
 
 
 def _show_json(saga: Saga, step: int | None, *, values: bool) -> JsonObject:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import os
 import sys
 from pathlib import Path
 from typing import NoReturn, cast
@@ -43,6 +44,10 @@ def serve(wire: WireStreams, arguments: list[str]) -> int:
     except (_WrongUsage, ConfigError) as error:
         sys.stderr.write(f"{error}\n")
         return _USAGE
+    if os.isatty(wire.stdin_fd):
+        sys.stderr.write(
+            "saga-mcp serve: waits for an MCP client on stdin; clients start it themselves. Ctrl-C ends it.\n"
+        )
     for warning in loaded.warnings:
         sys.stderr.write(f"{loaded.path.name}: warn {warning}\n")
     try:
