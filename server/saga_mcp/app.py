@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from saga_mcp.config import LoadedConfig, find_config, load_config
+from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.port import Owners, SagaLog
 from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
-from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
+from saga_mcp.tools.catalogue import python_catalogue
+from saga_mcp.tools.port import Catalogue
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 
 
@@ -28,7 +30,7 @@ class App:
     engine: Engine
     log: SagaLog
     owners: Owners
-    catalogue: StaticCatalogue
+    catalogue: Catalogue
 
 
 def load(config: Path | None = None, *, environ: Mapping[str, str] | None = None) -> LoadedConfig:
@@ -47,7 +49,14 @@ def load(config: Path | None = None, *, environ: Mapping[str, str] | None = None
 
 
 @contextlib.asynccontextmanager
-async def open_app(loaded: LoadedConfig, *, drive: bool = True, ends_soon: bool = False) -> AsyncGenerator[App]:
+async def open_app(
+    loaded: LoadedConfig,
+    *,
+    drive: bool = True,
+    ends_soon: bool = False,
+    clock: Clock | None = None,
+    around: Callable[[Catalogue], Catalogue] | None = None,
+) -> AsyncGenerator[App]:
     """Open the log, the tools and the engine, until the block ends.
 
     The block drains the engine itself, in the time it has; afterwards nothing is waited for, tool threads least of all.
@@ -56,6 +65,8 @@ async def open_app(loaded: LoadedConfig, *, drive: bool = True, ends_soon: bool 
         loaded: What `load` returned.
         drive: Run undos and retries of this realm's sagas here. Without, only append and read: no lifespan is entered.
         ends_soon: Drive, but do not pass for a server: nobody may leave work to a process that is about to end.
+        clock: Time and jitter; default: the machine's.
+        around: Puts another catalogue around the real one, as tests do that make tools fail.
 
     Raises:
         LogUnavailable: The folder of the database cannot be written.
@@ -63,7 +74,9 @@ async def open_app(loaded: LoadedConfig, *, drive: bool = True, ends_soon: bool 
     """
     threads = PythonThreads()
     registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
-    catalogue = python_catalogue(loaded.registries, registries)
+    catalogue: Catalogue = python_catalogue(loaded.registries, registries)
+    if around is not None:
+        catalogue = around(catalogue)
     raised: Exception | None = None
     async with contextlib.AsyncExitStack() as stack:
         owners = stack.enter_context(
@@ -77,7 +90,9 @@ async def open_app(loaded: LoadedConfig, *, drive: bool = True, ends_soon: bool 
         if drive:
             for registry in registries.values():
                 await stack.enter_async_context(registry.opened())
-        engine = await stack.enter_async_context(Engine.running(loaded.settings, log, owners, catalogue, drive=drive))
+        engine = await stack.enter_async_context(
+            Engine.running(loaded.settings, log, owners, catalogue, clock=clock, drive=drive)
+        )
         stack.callback(threads.let_go)  # first of all on the way out, or a hung thread would hold the engine
         try:
             yield App(settings=loaded.settings, engine=engine, log=log, owners=owners, catalogue=catalogue)

@@ -1,0 +1,273 @@
+"""Failures where a test wants them: around a call's effect, not instead of it.
+
+A catalogue around the real one. It hands everything on, and changes what a tool or an undo does only as often as it was
+told to. An injected error passes through the same adapter as an author's own, so the engine cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import Any, Literal, TypeAlias, TypeVar
+
+import anyio
+
+from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_mcp.testing.errors import InjectedFault
+from saga_mcp.tools.pair import Pair, Retry
+from saga_mcp.tools.port import (
+    CallContext,
+    Catalogue,
+    Landed,
+    Lost,
+    Outcome,
+    ProbeVerdict,
+    StepFacts,
+    Tool,
+    ToolListing,
+    UndoContext,
+    Undoer,
+    UndoOutcome,
+)
+from saga_mcp.tools.python import PythonTool, PythonUndo, ToolAsUndo
+from saga_tools import RegisteredTool, RegisteredUndo
+
+When: TypeAlias = Literal["before", "after", "lost", "crash"]
+UndoWhen: TypeAlias = Literal["before", "after", "crash"]
+
+R = TypeVar("R", RegisteredTool, RegisteredUndo)
+
+
+@dataclass(slots=True)
+class Fault:
+    """One failure that was asked for."""
+
+    name: str
+    when: When
+    left: int
+    error: Exception
+
+
+@dataclass(slots=True)
+class Faults:
+    """What is to fail, and how often still.
+
+    Attributes:
+        kill: Ends the server, as SIGKILL would.
+    """
+
+    kill: Callable[[], None]
+    _planned: list[Fault] = field(default_factory=list[Fault])
+
+    def plan(self, name: str, when: When, times: int, error: Exception | None) -> None:
+        """Let the next calls of `name` fail; after those that are planned already."""
+        self._planned.append(Fault(name, when, times, error or InjectedFault(f"injected: {name} failed {when}")))
+
+    def strike(self, name: str) -> Fault | None:
+        """Return the failure that is due for this call of `name`, and count it."""
+        due = next((fault for fault in self._planned if fault.name == name and fault.left), None)
+        if due is not None:
+            due.left -= 1
+        return due
+
+    @property
+    def unused(self) -> list[str]:
+        """What was planned and has not happened, in words."""
+        return [f"{fault.name} {fault.when}, {fault.left} more" for fault in self._planned if fault.left]
+
+    async def crash(self) -> None:
+        """End the server, and never return: the process that called is gone."""
+        self.kill()
+        await anyio.sleep_forever()
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyTool:
+    """A tool that fails where it was asked to."""
+
+    inner: Tool
+    faults: Faults
+
+    @property
+    def listing(self) -> ToolListing:
+        """The tool's own."""
+        return self.inner.listing
+
+    @property
+    def offered(self) -> str:
+        """The tool's own."""
+        return self.inner.offered
+
+    @property
+    def pair(self) -> Pair:
+        """The tool's own."""
+        return self.inner.pair
+
+    @property
+    def stoppable(self) -> bool:
+        """The tool's own."""
+        return self.inner.stoppable
+
+    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
+        """Validate with the tool's own schema."""
+        return self.inner.decode(arguments)
+
+    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+        """Do the forward action, or fail around it."""
+        fault = self.faults.strike(self.pair.tool)
+        if fault is None:
+            return await self.inner.call(args, context)
+        if fault.when in {"before", "after"} and isinstance(self.inner, PythonTool):
+            declared = self.inner.declared
+            raising = replace(declared, registered=_raising(declared.registered, fault))
+            return await replace(self.inner, declared=raising).call(args, context)
+        outcome = await self.inner.call(args, context)
+        if fault.when == "crash":
+            await self.faults.crash()
+        return Lost(reason="injected: no answer came", end_known=False) if isinstance(outcome, Landed) else outcome
+
+    async def probe(self, step: StepFacts) -> ProbeVerdict:
+        """Ask the tool's own probe."""
+        return await self.inner.probe(step)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyUndo:
+    """An undo that fails where it was asked to."""
+
+    name: str
+    inner: Undoer
+    faults: Faults
+
+    @property
+    def idempotent(self) -> bool:
+        """The undo's own."""
+        return self.inner.idempotent
+
+    @property
+    def retry(self) -> Retry:
+        """The undo's own."""
+        return self.inner.retry
+
+    @property
+    def timeout_s(self) -> float:
+        """The undo's own."""
+        return self.inner.timeout_s
+
+    @property
+    def stoppable(self) -> bool:
+        """The undo's own."""
+        return self.inner.stoppable
+
+    @property
+    def target_id(self) -> str:
+        """The undo's own."""
+        return self.inner.target_id
+
+    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
+        """Undo, or fail around it."""
+        fault = self.faults.strike(self.name)
+        if fault is None:
+            return await self.inner.undo(args, context)
+        if fault.when in {"before", "after"}:
+            return await self._raising(fault).undo(args, context)
+        await self.inner.undo(args, context)
+        await self.faults.crash()
+        raise AssertionError  # pragma: no cover - a crash does not return
+
+    def _raising(self, fault: Fault) -> Undoer:
+        match self.inner:
+            case PythonUndo(registered=registered):
+                return replace(self.inner, registered=_raising(registered, fault))
+            case ToolAsUndo(declared=declared):
+                raising = replace(declared, registered=_raising(declared.registered, fault))
+                return replace(self.inner, declared=raising)
+            case _:  # pragma: no cover - there are no others yet
+                return self.inner
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyCatalogue:
+    """The catalogue with tools and undos that can fail."""
+
+    inner: Catalogue
+    faults: Faults
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """Governed tools by the name agents see."""
+        return {name: FaultyTool(tool, self.faults) for name, tool in self.inner.offered.items()}
+
+    def tool(self, name: str) -> Tool | None:
+        """A governed tool by its name in the config."""
+        tool = self.inner.tool(name)
+        return None if tool is None else FaultyTool(tool, self.faults)
+
+    def undoer(self, name: str) -> Undoer | None:
+        """What an undo part of that name calls."""
+        undoer = self.inner.undoer(name)
+        return None if undoer is None else FaultyUndo(_undo_slot(name), undoer, self.faults)
+
+    def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
+        """Build the undo of a step."""
+        return self.inner.bind(pair, step)
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Names of the rules."""
+        return self.inner.invariants
+
+    def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """Names of the rules that do not hold."""
+        return self.inner.violations(results)
+
+    def forward_named(self, name: str) -> str:
+        """The name under which a tool's calls strike, by the name agents see."""
+        if name not in self.inner.offered:
+            raise ValueError(f"there is no tool `{name}`{_nearest(name, self.inner.offered)}")
+        return self.inner.offered[name].pair.tool
+
+    def undo_named(self, name: str) -> str:
+        """The same of an undo: by the tool it belongs to, or by the name of the function that undoes."""
+        if name in self.inner.offered:
+            pair = self.inner.offered[name].pair
+            undos = [entry.tool for entry in pair.undo if entry.tool]
+            if len(undos) != 1:
+                raise ValueError(f"`{name}` has {len(undos)} undos: name the function that undoes")
+            return _undo_slot(undos[0])
+        registries = dict.fromkeys(tool.pair.tool.rpartition(".")[0] for tool in self.inner.offered.values())
+        found = [known for each in registries if self.inner.undoer(known := f"{each}.{name}") is not None]
+        if len(found) != 1:
+            raise ValueError(f"there is no tool or undo `{name}`{_nearest(name, self.inner.offered)}")
+        return _undo_slot(found[0])
+
+
+def _undo_slot(name: str) -> str:
+    """Where a function is both a tool and an undo, its two roles fail separately."""
+    return f"undo {name}"
+
+
+def _nearest(name: str, known: Mapping[str, object]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f"; did you mean `{close[0]}`?" if close else ""
+
+
+def _raising(registered: R, fault: Fault) -> R:
+    """The function with an error before or after its work, in the thread or task where it works anyway."""
+    function: Callable[..., Any] = registered.function
+    works_first = fault.when == "after"
+
+    def plain(*args: object, **kwargs: object) -> None:
+        if works_first:
+            function(*args, **kwargs)
+        raise fault.error
+
+    async def awaited(*args: object, **kwargs: object) -> None:
+        if works_first:
+            work: Awaitable[object] = function(*args, **kwargs)
+            await work
+        raise fault.error
+
+    return replace(registered, function=awaited if registered.is_async else plain)
