@@ -93,8 +93,8 @@ class Output:
         """
         cells = [[escape(cell) for cell in row] for row in rows]
         width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
-        colours = None if os.environ.get("NO_COLOR") else "auto"
-        console = Console(file=sys.stdout, width=width, highlight=False, color_system=colours)
+        plain = bool(os.environ.get("NO_COLOR"))  # Rich by itself would leave bold in
+        console = Console(file=sys.stdout, width=width, highlight=False, color_system=None if plain else "auto")
         if _least_width(columns, cells) > console.width:
             label = max(map(len, columns))
             for row in cells:
