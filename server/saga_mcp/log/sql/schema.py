@@ -63,6 +63,9 @@ def make_current(connection: Connection, path: Path) -> None:
 
 def _epoch(connection: Connection, path: Path) -> int | None:
     """The epoch of the schema; None: the database is empty."""
+    # Everything below has to look at one snapshot, which a statement without its table would not begin: another process
+    # may be creating the tables right now.
+    connection.exec_driver_sql("SELECT count(*) FROM sqlite_master").scalar()
     try:
         epoch: int | None = connection.execute(select(log_meta.c.epoch)).scalar()
     except OperationalError as error:
