@@ -1,7 +1,8 @@
 """Rules over a saga's results: a violation aborts, and names the rule and the step (SEMANTICS.md S9.3)."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 
+import anyio
 import pytest
 from tests.testing.shop import Shop
 
@@ -60,3 +61,35 @@ async def test_a_violation_by_the_last_result_of_a_tool_only(h: Harness) -> None
     await saga.abort(to_savepoint="tea")
     await saga.commit()
     assert saga.state == "committed"
+
+
+async def test_an_answer_that_comes_late_does_not_hide_a_newer_one(shop: Shop) -> None:
+    """Order key, S5.2: the older call fell in doubt first."""
+    answer = anyio.Event()
+
+    @shop.registry.tool(timeout_s=0.05)
+    async def count(what: str) -> int:
+        if what == "slowly":
+            await answer.wait()
+            return 0
+        return 5
+
+    @shop.registry.undoes(count)
+    def uncount() -> None:
+        shop.happened.append("uncounted")
+
+    @shop.registry.invariant
+    def something_is_there(results: Mapping[str, int]) -> bool:
+        return results.get("count") != 0
+
+    async with Harness(shop.registry, on_error="hold") as h:
+        saga = h.saga()
+        with pytest.raises(CallFailed) as unknown:
+            await saga.call("count", what="slowly")
+        assert unknown.value.code == "outcome_unknown"
+        await saga.call("count", what="fast")
+        answer.set()
+        await saga.rest()
+        assert saga.steps == [("count", "succeeded"), ("count", "succeeded")]
+        assert saga.state == "active"
+        await saga.commit()

@@ -254,3 +254,16 @@ def test_an_invariant_is_violated_where_it_raises_asserts_or_says_false() -> Non
     assert catalogue.violations({"balance": 1}) == ("says_false",)
     assert catalogue.violations({"balance": -1}) == ("holds", "says_false", "exits")
     assert catalogue.violations({}) == ("holds", "says_false", "exits")
+
+
+def test_no_rule_holds_over_more_results_than_it_may_see() -> None:
+    """S9.3, S11.3: what cannot be checked is not taken for right."""
+    registry = ToolRegistry()
+
+    @registry.invariant
+    def content(results: dict[str, Any]) -> None:
+        assert results
+
+    catalogue = serve(("bank", registry))
+    assert catalogue.violations({"report": "x" * 255_000}) == ()
+    assert catalogue.violations({"report": "x" * 256_000}) == ("content",)

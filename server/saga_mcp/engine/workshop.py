@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import structlog
@@ -177,10 +177,12 @@ class Workshop:
         return Landing(result=result, undo=self._bound(step, facts), violated=self._violated(saga, step, result))
 
     def _violated(self, saga: Saga, step: Step, result: JsonValue) -> tuple[str, ...]:
-        results = (
-            {**_Results(saga, saga.seq + 1), step.tool.rpartition(".")[2]: result} if self.catalogue.invariants else {}
-        )
-        return self.catalogue.violations(results) if results else ()
+        if not self.catalogue.invariants:
+            return ()
+        # An answer that comes late keeps its place: a newer call of the same tool has the last word.
+        ended = replace(step, state=StepState.SUCCEEDED, result=result, order=step.order or saga.seq + 1)
+        steps = (*saga.steps[: step.number - 1], ended, *saga.steps[step.number :])
+        return self.catalogue.violations(_Results(replace(saga, steps=steps), saga.seq + 2))
 
     def bind_unknown(self, saga: Saga, step: Step) -> BoundUndo:
         """The undo of a step whose result is not known."""

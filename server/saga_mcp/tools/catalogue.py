@@ -5,12 +5,13 @@ It knows tools and undoers by the port alone; that today's are Python functions 
 
 from __future__ import annotations
 
-import copy
+import json
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.values import JsonValue
+from saga_mcp.tools.binding.values import MAX_INPUT_BYTES
 from saga_mcp.tools.declared import DeclaredRegistry
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import StepFacts, Tool, Undoer
@@ -72,8 +73,10 @@ class StaticCatalogue:
         return tuple(rule.name for rule in self._invariants)
 
     def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """Names of the invariants that do not hold over these results."""
-        return tuple(rule.name for rule in self._invariants if not _holds(rule, results))
+        """Names of the invariants that do not hold over these results; over more than 256 kB none does (S9.3)."""
+        text = json.dumps(dict(results))
+        too_much = len(text) > MAX_INPUT_BYTES
+        return tuple(rule.name for rule in self._invariants if too_much or not _holds(rule, text))
 
     def _plan(self, pair: Pair) -> UndoPlan:
         name = pair.hash
@@ -109,8 +112,8 @@ def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[s
     return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, invariants=invariants)
 
 
-def _holds(rule: RegisteredInvariant, results: Mapping[str, JsonValue]) -> bool:
+def _holds(rule: RegisteredInvariant, results: str) -> bool:
     try:
-        return rule.function(copy.deepcopy(dict(results))) is not False
+        return rule.function(json.loads(results)) is not False  # each rule has a copy of its own
     except BaseException:  # noqa: BLE001 - authors' code; a rule that fails is violated (S11.3)
         return False
