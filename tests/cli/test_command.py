@@ -222,6 +222,7 @@ def test_an_abort_that_gets_stuck_fails_and_says_where(project: Project) -> None
     shown = project.run("show", f"{saga.id}.1")
     assert shown.code == 0
     assert "cancel room by telephone" in shown.out
+    assert "It holds up" not in shown.out
     assert f"saga-mcp resolve {saga.id}.1 --undone" in shown.out
     assert shown.last_line == "needs_attention: 0 undone, 1 open"
 
@@ -243,6 +244,18 @@ def test_a_saga_whose_events_cannot_be_read_is_named_and_hides_no_other(project:
     text = project.run("show", bad.id)
     assert "STEP_INTENDED" in text.out
     assert "FromTheFuture" in text.err
+
+
+@pytest.mark.parametrize("command", [["list"], ["attention"], ["abort", NOBODY, "--yes"], []])
+def test_a_damaged_log_is_named_and_left_alone(
+    command: list[str], project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (project.folder / "saga.db").write_bytes(b"not a database" * 500)
+    assert here(project, *command, "--json") == 1
+    error = json.loads(capfd.readouterr().out)["error"]
+    assert error["code"] == "log_unavailable"
+    assert str(project.folder / "saga.db") in error["message"]
+    assert (project.folder / "saga.db").read_bytes().startswith(b"not a database")
 
 
 def test_a_person_is_asked_first(project: Project) -> None:

@@ -162,6 +162,17 @@ def test_a_server_that_cannot_serve_says_why_on_stderr_only(arguments: list[str]
     assert said in answer.err
 
 
+def test_a_server_whose_tools_cannot_be_opened_says_so_and_ends(project: Project) -> None:
+    tools = project.folder / "tools.py"
+    broken = (
+        "async def no_bank():\n    raise ConnectionError('the bank is closed')\n\n\nregistry = ToolRegistry(no_bank)"
+    )
+    tools.write_text(tools.read_text().replace("registry = ToolRegistry()", broken))
+    answer = project.run("serve")
+    assert (answer.code, answer.out) == (1, "")
+    assert answer.err.rstrip().splitlines()[-1].startswith("saga-mcp serve: the lifespan of python.shop failed")
+
+
 def test_a_server_with_a_bad_config_lists_everything_and_serves_nothing(project: Project) -> None:
     project.config.write_text(project.config.read_text().replace("[saga]", "[saga]\nx = 1\ny = 2"))
     answer = project.run("serve")

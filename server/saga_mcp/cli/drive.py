@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
@@ -16,6 +17,7 @@ from saga_mcp.cli.options import ask
 from saga_mcp.cli.output import Exit, Output
 from saga_mcp.domain.attention import summary
 from saga_mcp.domain.duties import busy
+from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.engine.engine import Engine
@@ -79,19 +81,21 @@ async def _at_rest(opened: App, saga: Saga, wait_s: float, output: Output) -> Sa
         async with anyio.create_task_group() as tasks:
             if not output.as_json:
                 tasks.start_soon(_show_progress, opened, saga, output)
-            await opened.engine.rest(saga.id)
+            with contextlib.suppress(LogError):  # the load below meets it too, outside of the task group
+                await opened.engine.rest(saga.id)
             tasks.cancel_scope.cancel()
     return await opened.log.load(saga.id)
 
 
 async def _show_progress(opened: App, saga: Saga, output: Output) -> None:
     seen, last = 0, ""
-    while True:
-        seen = await opened.log.wait_for_change(seen)
-        line = summary(await opened.log.load(saga.id))
-        if line != last:
-            output.remark(f"... {line}")
-            last = line
+    with contextlib.suppress(LogError):  # whoever waits for the rest says it
+        while True:
+            seen = await opened.log.wait_for_change(seen)
+            line = summary(await opened.log.load(saga.id))
+            if line != last:
+                output.remark(f"... {line}")
+                last = line
 
 
 def _driver(*, alone: bool, server: bool) -> str:

@@ -207,7 +207,7 @@ def _show_text(
             output.text(f"{item.name}  {views.what(item)}")
             output.text(*(f"  saga-mcp {_command(verb, item.name)}" for verb in verbs(item.kind)))
             if held := blocked(saga, step):
-                output.text(f"{count(held, 'older step')} waits for it.")
+                output.text(f"It holds up {count(held, 'older step')}.")
         output.text("")
     if with_timeline:
         output.text(*timeline(records, values=values), "")
