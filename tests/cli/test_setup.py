@@ -164,9 +164,7 @@ def test_a_server_that_cannot_serve_says_why_on_stderr_only(arguments: list[str]
 
 def test_a_server_whose_tools_cannot_be_opened_says_so_and_ends(project: Project) -> None:
     tools = project.folder / "tools.py"
-    broken = (
-        "async def no_bank():\n    raise ConnectionError('the bank is closed')\n\n\nregistry = ToolRegistry(no_bank)"
-    )
+    broken = "def no_bank():\n    raise ConnectionError('closed')\n\n\nregistry = ToolRegistry(no_bank)"
     tools.write_text(tools.read_text().replace("registry = ToolRegistry()", broken))
     answer = project.run("serve")
     assert (answer.code, answer.out) == (1, "")
