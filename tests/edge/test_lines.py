@@ -65,3 +65,12 @@ def test_no_line_is_fatal(line: bytes) -> None:
 def test_a_refusal_needs_an_id_a_request_may_have(request_id: str) -> None:
     line = b'{"jsonrpc":"2.0","id":%s,"method":"x","params":[1]}' % request_id.encode()
     assert read_line(line) == Unreadable(replies=())
+
+
+def test_a_refused_number_costs_no_reply() -> None:
+    """Python reads no integer of more than 4,300 digits; the caller would wait for ever."""
+    line = b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"n":%s}}' % (b"9" * 5000)
+    message = read_line(line)
+    assert isinstance(message, Unreadable)
+    assert [reply.id for reply in message.replies] == [7]
+    assert read_line(b'{"jsonrpc":"2.0","id":%s,"method":"x","params":{}}' % (b"9" * 5000)) == Unreadable(replies=())

@@ -15,6 +15,7 @@ import mcp_types as types
 _REFUSAL = (
     "unreadable message: expected one JSON-RPC object per line, in UTF-8, no lone surrogates, under 200 levels deep"
 )
+_LONGEST_ID = 100
 _UNSENDABLE = "the call ended, but its reply cannot be written as JSON"
 
 
@@ -81,7 +82,8 @@ def _clean(value: object) -> object:
 def _request_ids(line: bytes) -> list[types.RequestId]:
     """Return the ids of the requests in a line that is no message; the standard decoder is more lenient than ours."""
     try:
-        document = cast("object", json.loads(line.decode("utf-8", "replace")))
+        # Python refuses integers of more than 4,300 digits, and with them the whole line.
+        document = cast("object", json.loads(line.decode("utf-8", "replace"), parse_int=_bounded))
     except (ValueError, RecursionError):
         return []
     # An array is a batch, which only revision 2025-03-26 had: each of its requests is refused by name.
@@ -94,6 +96,10 @@ def _request_ids(line: bytes) -> list[types.RequestId]:
             case _:
                 pass
     return ids
+
+
+def _bounded(digits: str) -> int | None:
+    return int(digits) if len(digits) <= _LONGEST_ID else None
 
 
 def _refusal(request_id: types.RequestId) -> types.JSONRPCError:
