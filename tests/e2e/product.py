@@ -139,13 +139,17 @@ class Client:
     def replies_to(self, request_id: int) -> list[Message]:
         return [message for message in self.messages if message.get("id") == request_id and "method" not in message]
 
-    async def reply_to(self, request_id: int, *, within_s: float = BOUND_S) -> Reply:
+    async def answer_to(self, request_id: int, *, within_s: float = BOUND_S) -> Message:
+        """The answer, be it a result or an error of the protocol."""
         with anyio.fail_after(within_s):
             while not (found := self.replies_to(request_id)):
                 if self.ended.is_set():
                     raise ServerDied
                 await self._arrived.wait()
-        return Reply(found[0])
+        return found[0]
+
+    async def reply_to(self, request_id: int, *, within_s: float = BOUND_S) -> Reply:
+        return Reply(await self.answer_to(request_id, within_s=within_s))
 
     async def call(self, name: str, /, **arguments: object) -> Reply:
         return await self.reply_to(await self.ask(name, **arguments))

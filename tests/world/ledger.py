@@ -15,6 +15,7 @@ import json
 import math
 import os
 import signal
+import subprocess
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -30,7 +31,8 @@ from saga_tools import Call, CannotUndo, NeedsPerson, NoEffect, Retry, ToolRegis
 Mode = str
 """`ok`; `err_before` (no effect, says so), `fail_before` (no effect, does not say so), `err_after` (effect, then an
 error); `hang_before`, `hang_after` (until the file `LEDGER` + `.go` is there); `die_before`, `die_after` (SIGKILL);
-seconds of delay; `person`, `give_up` (undos); the name of an exception, raised after the effect."""
+seconds of delay; `noisy` (writes to stdout); `person`, `give_up` (undos); the name of an exception, raised after the
+effect."""
 
 LOUD: Mapping[str, BaseException | type[BaseException]] = {
     "SystemExit": SystemExit(3),
@@ -122,6 +124,10 @@ class Act:
                 raise RuntimeError("planned: failed after the effect")
             case "die_after":
                 die()
+            case "noisy":
+                print("noise of a tool")  # noqa: T201 - on purpose: stdout is the wire
+                os.write(1, b"more noise\n")
+                subprocess.run(["echo", "noise of a child"], check=True)  # noqa: S607 - see above
             case loud if loud in LOUD:
                 raise LOUD[loud]
             case _:
