@@ -1,0 +1,28 @@
+"""What a step freezes for its undo: the parts of it, and the mark of values of the outside world (S6.1, S11.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from saga_mcp.domain.values import JsonObject, JsonValue, PartAction, Urgency
+
+PAYLOAD = MappingProxyType({"payload": True})
+"""Marks a field that holds values of the outside world: stored in a column of its own, no part of any decision."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartSpec:
+    """One part of a step's undo, bound and frozen (S6.1, S6.2)."""
+
+    action: PartAction
+    tool: str = ""
+    """Name of the undo tool or function, resolved again when the undo is due."""
+    entry: int = 0
+    """Which entry of the pair's undo list this part came from."""
+    idempotent: bool = False
+    has_probe: bool = False
+    urgency: Urgency = Urgency.NORMAL
+    args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
+    message: str = field(default="", compare=False, metadata=PAYLOAD)
+    """What a person reads of a manual part or of a residue."""

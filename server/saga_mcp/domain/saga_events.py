@@ -1,0 +1,131 @@
+"""Events of the saga itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from saga_mcp.domain.frozen import PAYLOAD
+from saga_mcp.domain.values import WHOLE_SAGA, JsonObject, JsonValue, OnError, OnUndoFailure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaOpened:
+    """A saga began. Its policies are frozen here: a changed config affects new sagas only."""
+
+    realm: str
+    driver: str
+    """Owner id of the process that drives it (S3.5)."""
+    on_error: OnError = OnError.ABORT
+    on_undo_failure: OnUndoFailure = OnUndoFailure.HALT
+    caller: str = ""
+    conversation: str = ""
+    key: str = ""
+    """The caller's key of `saga_begin` (S8.4)."""
+    purpose: str = ""
+    implicit: bool = False
+    """Opened by a governed call without `saga_id`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaClaimed:
+    """Another process took over driving this saga to rest (S3.5)."""
+
+    driver: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SavepointSet:
+    """The agent set a mark (Garcia-Molina & Salem 1987); an existing name moves (S7.3)."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaCommitted:
+    """Everything is kept."""
+
+    by: str
+    accepted: tuple[int, ...] = ()
+    """Failed steps the caller acknowledged (S4.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortRequested:
+    """The saga closed to new steps; its steps after `target` are to be undone (S5.1)."""
+
+    cause: str
+    target: int = WHOLE_SAGA
+    by: str = ""
+    reason: str = ""
+    driver: str = ""
+    """Owner id of the process that will drive the rollback; empty: whoever is alive."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AbortDeferred:
+    """An abort was asked for while a pivot was unsettled: it waits for the pivot's outcome (S7.1)."""
+
+    cause: str
+    target: int = WHOLE_SAGA
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackFinished:
+    """Everything after the target is undone, known absent, left as configured, or exempt."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RollbackReopened:
+    """An effect landed after its undo ran: it is to be undone again (S5.5)."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvariantViolated:
+    """A rule over the results did not hold after `step` (S9.3)."""
+
+    name: str
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InvariantExempted:
+    """A person accepted a violation after the pivot."""
+
+    name: str
+    by: str
+    note: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaIdled:
+    """Nothing happened for `idle_flag_s` of observed time (S9.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadRecorded:
+    """A read-only call was audited (S11.2)."""
+
+    tool: str
+    is_error: bool = False
+    args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
+
+
+SagaEvent: TypeAlias = (
+    SagaOpened
+    | SagaClaimed
+    | SavepointSet
+    | SagaCommitted
+    | AbortRequested
+    | AbortDeferred
+    | RollbackFinished
+    | RollbackReopened
+    | InvariantViolated
+    | InvariantExempted
+    | SagaIdled
+    | ReadRecorded
+)

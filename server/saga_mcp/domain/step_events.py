@@ -1,0 +1,219 @@
+"""Events of a step's forward action."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from saga_mcp.domain.frozen import PAYLOAD, PartSpec
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, SettledBy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPlan:
+    """What a step is, as frozen at its intent (S6.1); also what an approval is bound to (S9.1)."""
+
+    tool: str
+    """Name of the tool in the config, e.g. `travel.charge`."""
+    kind: Kind
+    pair_hash: str = ""
+    target_id: str = ""
+    host: str = ""
+    """Host id of a host-scoped tool (S1.3), else empty."""
+    idempotent: bool = False
+    has_probe: bool = False
+    safe_if_absent: bool = False
+    step_key: str = ""
+    """The agent's name for the call (S8.2)."""
+    call_id: str = ""
+    """The client's own id of the call, where it sends one (S8.3)."""
+    args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepAwaitingApproval:
+    """A call was stored and a person is asked; nothing was sent."""
+
+    step: int
+    plan: StepPlan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepApproved:
+    """A person allowed exactly this stored call, once."""
+
+    step: int
+    by: str
+    note: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepCancelled:
+    """A stored call ended before its intent: rejected, expired or aborted."""
+
+    step: int
+    why: str
+    by: str = ""
+    note: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepIntended:
+    """The first attempt is about to be sent: durable before the first byte (DESIGN.md rule 1)."""
+
+    step: int
+    plan: StepPlan
+    owner: str
+    capture: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepAttempted:
+    """A further attempt is about to be sent, with the same key."""
+
+    step: int
+    owner: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepAttemptEnded:
+    """An attempt ended without success, and another may follow (S3.2)."""
+
+    step: int
+    effect: Effect
+    error: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UndoRegistered:
+    """A running call registered the undo of one of its parts (S6.2)."""
+
+    step: int
+    part: PartSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSucceeded:
+    """The forward action took effect; its undo is bound, or cannot be."""
+
+    step: int
+    parts: tuple[PartSpec, ...] | None = ()
+    """None: the undo could not be built; `build_error` says why."""
+    build_error: str = field(default="", compare=False, metadata=PAYLOAD)
+    result: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFailed:
+    """The forward action is known to have had no effect."""
+
+    step: int
+    error: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepFellInDoubt:
+    """The outcome of the forward action is not known (DESIGN.md rule 2)."""
+
+    step: int
+    reason: str
+    """timeout | error | owner_lost | transport_lost | invalid_answer."""
+    running: bool = False
+    """The call has not ended: only the wait for it has (S3.3)."""
+    end_known: bool = False
+    """It answered, or ran in a process proved dead."""
+    parts: tuple[PartSpec, ...] | None = ()
+    build_error: str = field(default="", compare=False, metadata=PAYLOAD)
+    error: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepRunEnded:
+    """An in-doubt step no longer runs, and its outcome is still unknown."""
+
+    step: int
+    end_known: bool
+    error: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepOverdue:
+    """A step that cannot be stopped ran past its hard deadline (S3.3)."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepProbesEnded:
+    """Probing gave no verdict in the time it has (S4.2)."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepSettled:
+    """A late answer, a probe or a person settled what the step did (S3.6). Legal in every phase."""
+
+    step: int
+    landed: bool
+    by: SettledBy
+    person: str = ""
+    parts: tuple[PartSpec, ...] | None = ()
+    build_error: str = field(default="", compare=False, metadata=PAYLOAD)
+    result: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    note: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepExhausted:
+    """A retriable step used up its attempts (S7.2)."""
+
+    step: int
+    error: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResumed:
+    """A person let a retriable step try again."""
+
+    step: int
+    by: str
+    note: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepExempted:
+    """A named person decided that the step's effect, if any, stays."""
+
+    step: int
+    by: str
+    note: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplyLost:
+    """The answer of this step is known not to have reached the caller (S8.1)."""
+
+    step: int
+
+
+StepEvent: TypeAlias = (
+    StepAwaitingApproval
+    | StepApproved
+    | StepCancelled
+    | StepIntended
+    | StepAttempted
+    | StepAttemptEnded
+    | UndoRegistered
+    | StepSucceeded
+    | StepFailed
+    | StepFellInDoubt
+    | StepRunEnded
+    | StepOverdue
+    | StepProbesEnded
+    | StepSettled
+    | StepExhausted
+    | StepResumed
+    | StepExempted
+    | ReplyLost
+)
