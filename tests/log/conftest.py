@@ -24,3 +24,8 @@ def url(tmp_path: Path) -> str:
 async def log(url: str) -> AsyncGenerator[SqlSagaLog]:
     async with SqlSagaLog.open(url) as opened:
         yield opened
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "saga.db"
