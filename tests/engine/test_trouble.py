@@ -11,7 +11,7 @@ from tests.world.failing import BlockedLog, UnreadableLog
 from tests.world.reading import World
 from tests.world.server import eventually, served
 
-from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.domain.errors import LogUnavailable, SagaQuarantined
 from saga_mcp.domain.events import StepFellInDoubt, StepIntended, StepSucceeded, UndoFellInDoubt, UndoSucceeded
 from saga_mcp.log.port import SagaLog
 from saga_mcp.tools.python import PythonTool, PythonUndo
@@ -91,8 +91,30 @@ async def test_a_step_that_was_sent_is_never_said_not_to_have_been(world: World,
 
             calls.start_soon(call)
             await eventually(lambda: bool(world.sent("release")))
-            logs[0].unreadable = True
+            logs[0].error = LogUnavailable("planted: nothing was sent")
     assert world.standing == ["reserve(a)"]
+
+
+async def test_a_saga_that_cannot_be_read_any_more_is_named_as_such(world: World, database: Path) -> None:
+    logs: list[UnreadableLog] = []
+
+    def unreadable(log: SagaLog) -> SagaLog:
+        logs.append(UnreadableLog(log))
+        return logs[0]
+
+    world.plan(release=["hang_before"])
+    async with served(database, wrap=unreadable, reply_within_s=0.5) as server:
+        reply = await server.call("reserve", item="a")
+        async with anyio.create_task_group() as calls:
+
+            async def abort() -> None:
+                with pytest.raises(SagaQuarantined):
+                    await server.abort(reply.saga_id)
+
+            calls.start_soon(abort)
+            await eventually(lambda: bool(world.sent("release")))
+            logs[0].error = SagaQuarantined(reply.saga_id, "planted")
+            world.go()
 
 
 async def test_a_server_whose_claim_was_removed_takes_nothing_new_and_keeps_what_it_does(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 
-from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.domain.errors import LogError, LogUnavailable
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.port import Decide, Decided, Decision, PairRow, Record, SagaLog, SagaRow
@@ -67,15 +67,15 @@ class BlockedLog(LogAround):
 
 
 class UnreadableLog(LogAround):
-    """Reads fail from the moment on that a test says so."""
+    """Reads fail from the moment on that a test says how."""
 
     def __init__(self, inner: SagaLog) -> None:
         super().__init__(inner)
-        self.unreadable = False
+        self.error: LogError | None = None
 
     async def load(self, saga_id: str) -> Saga:
-        if self.unreadable:
-            raise LogUnavailable("planted: nothing was sent")
+        if self.error is not None:
+            raise self.error
         return await self.inner.load(saga_id)
 
 

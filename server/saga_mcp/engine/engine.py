@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import BoundUndo
-from saga_mcp.domain.errors import LogUnavailable, SagaNotFound
+from saga_mcp.domain.errors import LogError, LogUnavailable, SagaNotFound
 from saga_mcp.domain.events import Event, SagaOpened, StepPlan
 from saga_mcp.domain.ids import ENTROPY_BYTES, normal_saga_id, saga_id
 from saga_mcp.domain.person_decisions import resolve_landed
@@ -333,7 +333,7 @@ class Engine:
         rested = anyio.Event()
 
         async def watch() -> None:
-            with suppress(LogUnavailable):
+            with suppress(LogError):  # the last look below meets it again
                 await self._driver.rest(saga.id)
             rested.set()
 
