@@ -134,3 +134,22 @@ async def test_the_undo_that_was_promised_runs_whatever_the_config_says_later(wo
     async with served(database, adjust=without_undo) as server:
         assert (await server.abort(reply.saga_id)).phase is Phase.COMPENSATED
     assert world.standing == []
+
+
+async def test_a_part_is_registered_until_the_call_has_really_ended(world: World, database: Path) -> None:
+    """S6.2: long after the time limit, with the rollback already waiting for the call."""
+    clock = ManualClock()
+    world.plan(reserve_one=["hang_before", "ok"])
+    async with served(database, clock=clock, reply_within_s=1000.0, probe_for_s=5.0) as server:
+        saga_id = await server.begin()
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(lambda: server.call("reserve_many", saga_id, items=["a", "b", "c"]))
+            await clock.asleep_for(30)
+            clock.advance(30)
+            await clock.asleep_for(5)
+            clock.advance(5)
+            await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATING)
+            world.go()
+        await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
+    assert world.standing == []
+    assert [line.args["item"] for line in world.did("free_one")] == ["c", "b", "a"]
