@@ -8,12 +8,15 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.world.clock import HastyClock, ManualClock
+from tests.world.failing import SlowReads
 from tests.world.reading import World
 from tests.world.server import Server, eventually, served
 
+from saga_mcp.domain.attention import items
 from saga_mcp.domain.errors import SagaAborted, SagaClosed
 from saga_mcp.domain.person_decisions import exempt, resolve_undone, retry
 from saga_mcp.domain.values import ItemKind, OnUndoFailure, Phase, StepState
+from saga_mcp.log.port import SagaLog
 
 
 async def _decide(server: Server, saga_id: str, step: int, verb: str) -> None:
@@ -154,6 +157,20 @@ async def test_attempts_are_counted_across_restarts(world: World, database: Path
     assert len(world.sent("release")) == 4
 
 
+async def test_a_restart_after_the_last_attempt_asks_a_person_at_once(world: World, database: Path) -> None:
+    """No back-off before a dead letter: the second server's time stands still."""
+    world.plan(release=["err_before", "err_before", "err_before", "hang_before"])
+    async with served(database, reply_within_s=0.05) as server:
+        reply = await server.call("reserve", item="a")
+        await server.abort(reply.saga_id)
+        await eventually(lambda: len(world.sent("release")) == 4)
+    async with served(database, clock=ManualClock()) as server:
+        await server.until(reply.saga_id, lambda saga: bool(items(saga)))
+        (item,) = await server.items(reply.saga_id)
+        assert item.kind is ItemKind.DEAD_LETTER
+    assert len(world.sent("release")) == 4
+
+
 async def test_between_attempts_nothing_is_sent_before_its_time(world: World, database: Path) -> None:
     clock = ManualClock()
     world.plan(release=["err_before", "ok"])
@@ -211,6 +228,29 @@ async def test_a_person_settles_a_dead_letter_and_the_rest_is_undone(
         saga = await server.rest(saga_id)
         assert (saga.phase, saga.step(2).state, saga.step(2).person) == (Phase.COMPENSATED, state, "ada")
     assert world.standing == stands
+
+
+async def test_what_a_person_decides_while_the_driver_is_about_to_leave_is_not_missed(
+    world: World, database: Path
+) -> None:
+    """The driver has just read that nothing is due; by the time it acts on that, something is."""
+    logs: list[SlowReads] = []
+
+    def slow(log: SagaLog) -> SagaLog:
+        logs.append(SlowReads(log))
+        return logs[0]
+
+    world.plan(release=["give_up", "ok"])
+    async with served(database, wrap=slow, recovery_every_s=1000.0) as server:
+        reply = await server.call("reserve", item="a")
+        logs[0].holds = lambda saga: any(item.kind is ItemKind.DEAD_LETTER for item in items(saga))
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(server.abort, reply.saga_id)
+            await logs[0].held.wait()
+            await _decide(server, reply.saga_id, 1, "retry")
+            logs[0].go.set()
+            await server.until(reply.saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
+    assert world.standing == []
 
 
 async def test_an_undo_that_only_a_person_can_do_halts_and_resumes(world: World, database: Path) -> None:

@@ -114,5 +114,22 @@ class DyingLog(LogAround):
         return counted
 
 
+class SlowReads(LogAround):
+    """Once `holds` is given, a read that returns such a state is kept back until `go`."""
+
+    def __init__(self, inner: SagaLog) -> None:
+        super().__init__(inner)
+        self.holds: Callable[[Saga], bool] | None = None
+        self.held = anyio.Event()
+        self.go = anyio.Event()
+
+    async def load(self, saga_id: str) -> Saga:
+        saga = await self.inner.load(saga_id)
+        if self.holds is not None and self.holds(saga) and not self.go.is_set():
+            self.held.set()
+            await self.go.wait()
+        return saga
+
+
 class _Dead(Exception):
     pass
