@@ -69,8 +69,12 @@ class World:
     """How often a person let an undo run once more."""
 
     def running(self, step: int) -> bool:
-        """Whether a call of the step may still land."""
+        """Whether a call of the step is still out."""
         return any(call.step == step and call.running for call in self.calls)
+
+    def may_land(self, step: int) -> bool:
+        """Whether an effect of the step may still come; one that a probe has found is there (S3.4)."""
+        return any(call.step == step and call.running and call.truth == "slow" for call in self.calls)
 
 
 class SagaLife(RuleBasedStateMachine):
@@ -232,7 +236,7 @@ class SagaLife(RuleBasedStateMachine):
 
     def _undo_sent(self, call: UndoCall) -> None:
         assert self.world.undo is None, "two undos at once"
-        assert not self.world.running(call.step) or self.saga.step(call.step).end_known, "undo overtakes do"
+        assert not self.world.may_land(call.step), "undo overtakes do"
         self.world.undo = call
         step = self.saga.step(call.step)
         newer = {

@@ -66,6 +66,7 @@ DECISIONS = [
     ),
 ]
 MANY_DECISIONS = [
+    a.Alphabet(name="three steps, one a pivot", steps=3, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
     a.Alphabet(name="two steps, halt", steps=2, plans=(a.PLAIN,), bindings=((a.CALL,),)),
     a.Alphabet(
         name="two steps, continue",
