@@ -6,6 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.world.clock import HastyClock
 from tests.world.reading import World
 from tests.world.server import eventually, served
 
@@ -109,6 +110,25 @@ async def test_a_retriable_step_is_sent_until_it_succeeds_by_one_task(world: Wor
         assert (await server.commit(saga_id)).phase is Phase.COMMITTED
     assert len(world.sent("notify")) == 3
     assert len({line.key for line in world.sent("notify")}) == 1
+
+
+class FirstWaitsLongest(HastyClock):
+    """Whoever draws a delay first gets one, all others none."""
+
+    def jitter(self, longest_s: float) -> float:
+        super().jitter(longest_s)
+        return 0.1 if len(self.drawn) == 1 else 0.0
+
+
+async def test_a_retriable_step_is_left_to_the_task_that_has_it_in_hand(world: World, database: Path) -> None:
+    """The driver sees the same step between two attempts; its caller waits for the answer of the task it asked."""
+    world.plan(notify=["err_before", "ok"])
+    async with served(database, clock=FirstWaitsLongest()) as server:
+        saga_id = await server.begin()
+        await server.call("send_mail", saga_id, to="bob")
+        reply = await server.call("notify", saga_id, to="bob")
+        assert reply.code == ""
+    assert len(world.sent("notify")) == 2
 
 
 async def test_a_retriable_step_that_used_up_its_attempts_waits_for_a_person(world: World, database: Path) -> None:
