@@ -10,9 +10,31 @@ from tests.testing.shop import Shop
 
 from saga_mcp.testing import CallFailed, FaultUnused, Harness, InjectedFault, ServerDied, UndoWhen
 from saga_mcp.testing.fixture import MakeHarness
+from saga_mcp.tools.python import LifespanFailed
 from saga_tools import NoEffect
 
 DUE = date(2027, 3, 12)
+CRM = """
+from pathlib import Path
+
+def note(what):
+    with Path(__file__).with_name("journal").open("a") as journal:
+        journal.write(f"{what}\\n")
+
+def create_lead(name: str) -> None:
+    note(f"+{name}")
+
+def delete_lead(name: str) -> None:
+    note(f"-{name}")
+"""
+CONFIG = """
+[python.crm]
+path = "crm.py"
+functions = ["create_lead", "delete_lead"]
+
+[tools."crm.create_lead"]
+undo = { tool = "crm.delete_lead", args = { name = "${args.name}" }, idempotent = true, safe_if_absent = true }
+"""
 
 
 @pytest.fixture
@@ -260,6 +282,50 @@ async def test_a_lifespan_that_fails_is_told(shop: Shop) -> None:
     with pytest.raises(Exception, match="no network"):
         async with Harness(shop.registry):
             pytest.fail("it opened")
+
+
+async def test_a_server_that_cannot_start_again_is_told(shop: Shop) -> None:
+    async with Harness(shop.registry) as h:
+        saga = h.saga()
+        await saga.call("pack", item="tea")
+        shop.registry.lifespan = lambda: (_ for _ in ()).throw(OSError("no network"))
+        with pytest.raises(LifespanFailed, match="no network"):
+            await h.crash()
+        with pytest.raises(LifespanFailed, match="no network"):
+            await saga.call("pack", item="milk")
+
+
+async def test_a_call_after_the_harness_is_closed_says_so(shop: Shop) -> None:
+    async with Harness(shop.registry) as h:
+        saga = h.saga()
+        await saga.call("pack", item="tea")
+    with pytest.raises(RuntimeError, match="the harness is closed"):
+        await saga.call("pack", item="milk")
+    assert shop.happened == ["packed tea"]
+
+
+async def test_calls_of_a_parallel_first_turn_open_one_saga(h: Harness) -> None:
+    saga = h.saga()
+    async with anyio.create_task_group() as tasks:
+        for number in range(3):
+            tasks.start_soon(lambda item: saga.call("pack", item=item), f"tea {number}")
+    assert [tool for tool, _ in saga.steps] == ["pack"] * 3
+
+
+async def test_pairs_of_a_config_fail_and_are_undone_like_others(tmp_path: Path) -> None:
+    tmp_path.joinpath("crm.py").write_text(CRM, encoding="utf-8")
+    tmp_path.joinpath("saga.toml").write_text(CONFIG, encoding="utf-8")
+    async with Harness(tmp_path / "saga.toml") as h:
+        h.fail("create_lead", when="after")
+        h.fail_undo("delete_lead", when="after")
+        h.fail_undo("create_lead", when="crash")
+        saga = h.saga()
+        with pytest.raises(CallFailed):
+            await saga.call("create_lead", name="ada")
+        await saga.rest()
+        assert (saga.state, saga.undone) == ("compensated", ["create_lead"])
+    journal = tmp_path.joinpath("journal").read_text(encoding="utf-8")
+    assert journal.split() == ["+ada", "-ada", "-ada", "-ada"]
 
 
 async def test_the_fixture_keeps_the_log_where_pytest_keeps_files(

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 import anyio
 
@@ -23,10 +23,8 @@ from saga_mcp.tools.port import (
     Landed,
     Lost,
     Outcome,
-    ProbeVerdict,
     StepFacts,
     Tool,
-    ToolListing,
     UndoContext,
     Undoer,
     UndoOutcome,
@@ -77,60 +75,36 @@ class Faults:
         """What was planned and has not happened, in words."""
         return [f"{fault.name} {fault.when}, {fault.left} more" for fault in self._planned if fault.left]
 
-    async def crash(self) -> None:
+    async def crash(self) -> NoReturn:
         """End the server, and never return: the process that called is gone."""
         self.kill()
         await anyio.sleep_forever()
+        raise AssertionError  # pragma: no cover - nobody wakes it
 
 
-@dataclass(frozen=True, slots=True)
-class FaultyTool:
+@dataclass(frozen=True, kw_only=True)
+class FaultyTool(PythonTool):
     """A tool that fails where it was asked to."""
 
-    inner: Tool
     faults: Faults
 
-    @property
-    def listing(self) -> ToolListing:
-        """The tool's own."""
-        return self.inner.listing
-
-    @property
-    def offered(self) -> str:
-        """The tool's own."""
-        return self.inner.offered
-
-    @property
-    def pair(self) -> Pair:
-        """The tool's own."""
-        return self.inner.pair
-
-    @property
-    def stoppable(self) -> bool:
-        """The tool's own."""
-        return self.inner.stoppable
-
-    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
-        """Validate with the tool's own schema."""
-        return self.inner.decode(arguments)
+    @classmethod
+    def around(cls, tool: Tool, faults: Faults) -> Tool:
+        """Return the same tool with failures."""
+        assert isinstance(tool, PythonTool)  # noqa: S101 - there are no others yet
+        return cls(registry=tool.registry, declared=tool.declared, listing=tool.listing, faults=faults)
 
     async def call(self, args: JsonObject, context: CallContext) -> Outcome:
         """Do the forward action, or fail around it."""
         fault = self.faults.strike(self.pair.tool)
-        if fault is None:
-            return await self.inner.call(args, context)
-        if fault.when in {"before", "after"} and isinstance(self.inner, PythonTool):
-            declared = self.inner.declared
-            raising = replace(declared, registered=_raising(declared.registered, fault))
-            return await replace(self.inner, declared=raising).call(args, context)
-        outcome = await self.inner.call(args, context)
-        if fault.when == "crash":
+        if fault is not None and fault.when in {"before", "after"}:
+            raising = replace(self.declared, registered=_raising(self.declared.registered, fault))
+            return await PythonTool.call(replace(self, declared=raising), args, context)
+        outcome = await PythonTool.call(self, args, context)
+        if fault is not None and fault.when == "crash":
             await self.faults.crash()
-        return Lost(reason="injected: no answer came", end_known=False) if isinstance(outcome, Landed) else outcome
-
-    async def probe(self, step: StepFacts) -> ProbeVerdict:
-        """Ask the tool's own probe."""
-        return await self.inner.probe(step)
+        lost = fault is not None and isinstance(outcome, Landed)
+        return Lost(reason="injected: no answer came", end_known=False) if lost else outcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +145,10 @@ class FaultyUndo:
         fault = self.faults.strike(self.name)
         if fault is None:
             return await self.inner.undo(args, context)
-        if fault.when in {"before", "after"}:
-            return await self._raising(fault).undo(args, context)
-        await self.inner.undo(args, context)
-        await self.faults.crash()
-        raise AssertionError  # pragma: no cover - a crash does not return
+        if fault.when == "crash":
+            await self.inner.undo(args, context)
+            await self.faults.crash()
+        return await self._raising(fault).undo(args, context)
 
     def _raising(self, fault: Fault) -> Undoer:
         match self.inner:
@@ -198,12 +171,12 @@ class FaultyCatalogue:
     @property
     def offered(self) -> Mapping[str, Tool]:
         """Governed tools by the name agents see."""
-        return {name: FaultyTool(tool, self.faults) for name, tool in self.inner.offered.items()}
+        return {name: FaultyTool.around(tool, self.faults) for name, tool in self.inner.offered.items()}
 
     def tool(self, name: str) -> Tool | None:
         """A governed tool by its name in the config."""
         tool = self.inner.tool(name)
-        return None if tool is None else FaultyTool(tool, self.faults)
+        return None if tool is None else FaultyTool.around(tool, self.faults)
 
     def undoer(self, name: str) -> Undoer | None:
         """What an undo part of that name calls."""

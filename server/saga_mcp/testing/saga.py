@@ -23,7 +23,6 @@ from saga_mcp.domain.values import JsonValue, StepState
 from saga_mcp.engine.port import Caller, CallReply
 from saga_mcp.log.port import Record
 from saga_mcp.testing.errors import CallFailed, ServerDied
-from saga_mcp.testing.faults import FaultyTool
 from saga_mcp.tools.port import InvalidArguments
 from saga_mcp.tools.python import PythonTool
 from saga_tools import jsonable
@@ -43,6 +42,8 @@ class Known:
     records: list[Record] = field(default_factory=list[Record])
     undone: list[int] = field(default_factory=list[int])
     """Numbers of the steps in the order in which they were undone."""
+    opening: anyio.Lock = field(default_factory=anyio.Lock)
+    """Calls of a parallel first turn open one saga."""
 
     def learn(self, record: Record) -> None:
         """Fold one event in."""
@@ -71,11 +72,12 @@ class HarnessSaga:
 
     async def begin(self, purpose: str = "") -> str:
         """Open the saga, where no call did yet, and return its id."""
-        if not self._known.id:
-            saga = await self._ask("saga_begin", lambda app: app.engine.begin(self._caller, purpose=purpose))
-            self._known.id = saga.id
-            self._known.saga = Saga(id=saga.id)
-            await self._look()
+        async with self._known.opening:
+            if not self._known.id:
+                saga = await self._ask("saga_begin", lambda app: app.engine.begin(self._caller, purpose=purpose))
+                self._known.id = saga.id
+                self._known.saga = Saga(id=saga.id)
+                await self._look()
         return self._known.id
 
     async def call(self, tool: str, /, **arguments: object) -> Any:  # noqa: ANN401 - whatever the tool returns
@@ -225,12 +227,11 @@ def _bare(tool: str) -> str:
 def _value(app: App, tool: str, reply: CallReply) -> object:
     """What the tool returned, as its own type."""
     found = app.catalogue.offered[tool]
-    inner = found.inner if isinstance(found, FaultyTool) else found
-    stored = reply.saga.step(reply.step).result if reply.saga is not None else _of_a_read(inner, reply)
-    return inner.declared.registered.decode_result(stored) if isinstance(inner, PythonTool) else stored
-
-
-def _of_a_read(tool: object, reply: CallReply) -> JsonValue:
+    assert isinstance(found, PythonTool)  # noqa: S101 - there are no others yet
+    registered = found.declared.registered
+    if reply.saga is not None:
+        return registered.decode_result(reply.saga.step(reply.step).result)
     structured = None if reply.answer is None else reply.answer.structured
-    wrapped = isinstance(tool, PythonTool) and tool.declared.registered.result.wraps
-    return structured["result"] if wrapped and isinstance(structured, dict) else structured
+    if registered.result.wraps and isinstance(structured, dict):
+        structured = structured["result"]
+    return registered.decode_result(structured)

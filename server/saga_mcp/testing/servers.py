@@ -58,7 +58,7 @@ class Servers:
         self._loaded = loaded
         self._around = around
         self._closing = False
-        self._running: asyncio.Future[Server]
+        self._next: asyncio.Future[Server]
         self._host: asyncio.Task[None]
 
     async def start(self) -> None:
@@ -67,39 +67,44 @@ class Servers:
         Raises:
             LifespanFailed: What the tools share did not open.
         """
-        self._running = asyncio.get_running_loop().create_future()
+        self._next = asyncio.get_running_loop().create_future()
         self._host = asyncio.create_task(self._run())
-        await self._running
+        await self._next
 
     async def _run(self) -> None:
         while not self._closing:
             try:
                 async with open_app(self._loaded, clock=HastyClock(), around=self._around) as app:
                     server = Server(app)
-                    self._running.set_result(server)
+                    self._next.set_result(server)
                     await server.died.wait()
             except Exception as error:  # noqa: BLE001 - raised to whoever waits for a server
-                if not self._running.done():
-                    self._running.set_exception(error)
+                self._next.set_exception(error)
                 return
+        self._next.set_exception(RuntimeError("the harness is closed"))
 
     def kill(self) -> None:
-        """Let the server die, and the next one start."""
-        if self._running.done():
-            server = self._running.result()
-            self._running = asyncio.get_running_loop().create_future()
+        """Let the server die, and the next one start; nothing where none runs."""
+        if self._next.done() and self._next.exception() is None:
+            server = self._next.result()
+            self._next = asyncio.get_running_loop().create_future()
             server.died.set()
 
     async def close(self) -> None:
-        """Let the last one die."""
+        """Let the last one die; whoever still waits for an answer is told."""
         self._closing = True
         self.kill()
         with anyio.CancelScope(shield=True):
             await self._host
+        self._next.exception()  # nobody may be waiting
 
     async def ask(self, work: Callable[[App], Awaitable[T]]) -> tuple[T] | None:
-        """Do something with the server that runs; None: it died meanwhile, and the next one runs by now."""
-        server = await self._running
+        """Do something with the server that runs; None: it died meanwhile, and the next one runs by now.
+
+        Raises:
+            LifespanFailed: The next one could not start.
+        """
+        server = await self._next
         answers: list[T] = []
         errors: list[Exception] = []
 
@@ -117,6 +122,6 @@ class Servers:
         if errors:
             raise errors[0]
         if not answers:
-            await self._running
+            await self._next
             return None
         return (answers[0],)
