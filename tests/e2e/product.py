@@ -171,10 +171,9 @@ class Client:
         """The status once nothing of the saga runs or is due."""
         with anyio.fail_after(BOUND_S):
             while True:
-                status = await self.status(saga_id)
                 rows = (await self.call("saga_status")).structured["sagas"]
                 if not any(row["saga_id"] == saga_id and row.get("busy") for row in rows):
-                    return status
+                    return await self.status(saga_id)
                 await anyio.sleep(0.02)
 
     async def close_stdin(self) -> None:
