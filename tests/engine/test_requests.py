@@ -142,3 +142,21 @@ async def test_draining_ends_in_its_time_whatever_runs(world: World, database: P
         with anyio.fail_after(3):
             await server.engine.drain(0.05)
     assert world.order == ["hold(a)"]
+
+
+async def test_draining_finishes_the_undo_that_runs_and_begins_no_other(world: World, database: Path) -> None:
+    """S12.1; CASES C99."""
+    world.plan(release=["hang_before"])
+    async with served(database, reply_within_s=0.05) as server:
+        saga_id = await server.begin()
+        for item in "ab":
+            await server.call("reserve", saga_id, item=item)
+        await server.abort(saga_id)
+        await eventually(lambda: bool(world.sent("release")))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(server.engine.drain, 5.0)
+            await anyio.lowlevel.checkpoint()
+            world.go()
+        saga = await server.engine.saga(saga_id)
+        assert [step.state for step in saga.steps] == [StepState.SUCCEEDED, StepState.COMPENSATED]
+    assert [line.args["item"] for line in world.sent("release")] == ["b"]

@@ -12,7 +12,14 @@ from tests.world.reading import World
 from tests.world.server import eventually, served
 
 from saga_mcp.domain.errors import LogUnavailable, SagaQuarantined
-from saga_mcp.domain.events import StepFellInDoubt, StepIntended, StepSucceeded, UndoFellInDoubt, UndoSucceeded
+from saga_mcp.domain.events import (
+    StepAttempted,
+    StepFellInDoubt,
+    StepIntended,
+    StepSucceeded,
+    UndoFellInDoubt,
+    UndoSucceeded,
+)
 from saga_mcp.log.port import SagaLog
 from saga_mcp.tools.python import PythonTool, PythonUndo
 
@@ -136,3 +143,14 @@ async def test_a_server_whose_claim_was_removed_takes_nothing_new_and_keeps_what
             world.go()
         assert (await server.engine.saga(saga_id)).step(1).state == "succeeded"
     assert world.order == ["reserve(a)"]
+
+
+async def test_a_retry_waits_for_the_log_and_the_step_is_not_left_between_two_attempts(
+    world: World, database: Path
+) -> None:
+    world.plan(book=["err_before", "ok"])
+    async with served(database, wrap=lambda log: BlockedLog(log, StepAttempted, times=2)) as server:
+        reply = await server.call("book", item="a")
+        assert reply.code == ""
+        assert (await server.commit(reply.saga_id)).phase == "committed"
+    assert world.order == ["book(a)"]
