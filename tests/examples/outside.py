@@ -79,3 +79,8 @@ class Example:
 def saga_of(reply: Any) -> dict[str, Any]:  # noqa: ANN401 - any reply of the SDK has it
     """The saga facts of a reply."""
     return cast("dict[str, Any]", reply.meta["saga"])
+
+
+def last_text(reply: Any) -> str:  # noqa: ANN401 - see above
+    """What the model reads last."""
+    return cast("str", reply.content[-1].text)

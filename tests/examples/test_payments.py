@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.examples.outside import EXAMPLES, Example, saga_of
+from tests.examples.outside import EXAMPLES, Example, last_text, saga_of
 
 from saga_mcp.testing import CallFailed, Harness, HarnessSaga, UndoWhen, When
 
@@ -144,6 +144,22 @@ async def test_a_delivered_notice_asks_for_a_person_and_what_is_older_waits(h: H
     assert (saga.state, item.kind.value, item.step) == ("needs_attention", "manual_undo", 4)
     assert item.message == "The treasury has read: 'R-17 is paid'. Tell them that it no longer holds."
     assert (saga.undone, world(example)["paid"]) == ([], 125_000)
+
+
+async def test_over_stdio_an_agent_reads_which_rule_was_broken(example: Example) -> None:
+    async with example.served() as client:
+        first = await client.call_tool("check_policy", {"invoice": "R-18"})
+        saga_id = saga_of(first)["id"]
+        paid = await client.call_tool("pay_invoice", {"invoice": "R-18", "saga_id": saga_id})
+    assert saga_of(paid)["state"] == "compensated"
+    assert saga_of(paid)["cause"] == "invariant:balance_never_negative"
+    assert f'[saga {saga_id} UNDONE: the rule "balance_never_negative" does not hold' in last_text(paid)
+    assert example.events(saga_id)[4:7] == [
+        "STEP_SUCCEEDED pay_invoice",
+        "INVARIANT_VIOLATED pay_invoice",
+        "ABORT_REQUESTED",
+    ]
+    assert world(example) == UNTOUCHED
 
 
 async def test_over_stdio_a_person_settles_the_notice_and_the_rest_is_undone(example: Example) -> None:

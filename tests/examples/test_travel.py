@@ -2,6 +2,7 @@
 
 import importlib.util
 import sqlite3
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import closing
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from saga_mcp.testing import CallFailed, Harness
 from saga_tools import Call, NeedsPerson, NoEffect, Undo
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "travel" / "travel.py"
@@ -45,6 +47,7 @@ def load() -> ModuleType:
 async def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[World]:
     file = tmp_path / "world.db"
     monkeypatch.setenv("TRAVEL_WORLD", str(file))
+    monkeypatch.setattr(sys, "path", list(sys.path))
     travel: Any = load()
     async with travel.registry.lifespan():
         yield World(file, travel)
@@ -148,3 +151,18 @@ async def test_searches_find_what_is_on_offer(world: World) -> None:
     ]
     assert [hotel.name for hotel in world.travel.search_hotels("lisbon")] == ["Casa do Rio", "Pensao Alfama"]
     assert world.travel.search_flights("BER", "LIS", date(2027, 3, 13)) == []
+
+
+async def test_a_declined_card_gives_the_room_and_the_seat_back(world: World) -> None:
+    before = world.ask("SELECT * FROM flight"), world.ask("SELECT * FROM hotel")
+    async with Harness(EXAMPLE.with_name("saga.toml")) as h:
+        saga = h.saga()
+        flight = await saga.call("book_flight", flight="TP531", passenger="Charles Babbage")
+        room = await saga.call(
+            "reserve_hotel", hotel="Casa do Rio", guest="Charles Babbage", arrives=date(2027, 3, 12), nights=3
+        )
+        with pytest.raises(CallFailed, match="declined"):
+            await saga.call("charge_card", card=BABBAGE, cents=flight.cents + room.cents, purpose="Lisbon")
+    assert (saga.state, saga.undone) == ("compensated", ["reserve_hotel", "book_flight"])
+    assert (world.ask("SELECT * FROM flight"), world.ask("SELECT * FROM hotel")) == before
+    assert world.ask("SELECT * FROM booking") == world.ask("SELECT * FROM reservation") == []
