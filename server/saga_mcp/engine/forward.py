@@ -142,7 +142,8 @@ class Forward:
         made = ticket.saga.step(ticket.number).attempts if ticket.saga is not None else 1
         await self._shop.clock.sleep(self._shop.clock.jitter(pair.retry.delay_s(max(made, 1))))
         me = self._shop.owners.me
-        decided = await self._shop.decide(ticket.saga_id, lambda saga, _: attempt_again(saga, ticket.number, me))
+        # Nothing is sent before this is stored; given up here, the step would stay between two attempts for ever.
+        decided = await self._shop.record(ticket.saga_id, lambda saga, _: attempt_again(saga, ticket.number, me))
         ticket.saga = decided.saga
         return decided.before.seq != decided.saga.seq
 
