@@ -235,6 +235,16 @@ async def test_a_failed_step_can_be_accepted_where_errors_hold(shop: Shop) -> No
         assert saga.state == "committed"
 
 
+async def test_older_steps_are_undone_behind_a_stuck_one_where_that_is_wanted(shop: Shop) -> None:
+    async with Harness(shop.registry, on_undo_failure="continue") as h:
+        saga = h.saga()
+        await saga.call("pack", item="tea")
+        await saga.call("deliver", item="tea")
+        await saga.abort()
+        assert (saga.state, saga.undone) == ("needs_attention", ["pack"])
+        assert shop.happened == ["packed tea", "delivered tea", "unpacked tea"]
+
+
 async def test_wrong_arguments_are_no_step(h: Harness, shop: Shop) -> None:
     saga = h.saga()
     with pytest.raises(CallFailed, match="due") as refused:

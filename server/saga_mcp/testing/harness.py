@@ -38,8 +38,8 @@ class Harness:
 
     Args:
         tools: A registry, or the path of a `saga.toml`.
-        on_error: As in the config; only for a registry.
-        on_undo_failure: As in the config; only for a registry.
+        on_error: As in a config, and in place of what the config says.
+        on_undo_failure: The same.
         database: File of the saga log; default: one that is deleted with the harness.
 
     Raises:
@@ -51,14 +51,20 @@ class Harness:
         self,
         tools: ToolRegistry | Path | str,
         *,
-        on_error: Literal["abort", "hold"] = "abort",
-        on_undo_failure: Literal["halt", "continue"] = "halt",
+        on_error: Literal["abort", "hold"] | None = None,
+        on_undo_failure: Literal["halt", "continue"] | None = None,
         database: Path | None = None,
     ) -> None:
-        if isinstance(tools, ToolRegistry):
-            self._loaded = _of_registry(tools, OnError(on_error), OnUndoFailure(on_undo_failure))
-        else:
-            self._loaded = load(Path(tools))
+        loaded = _of_registry(tools) if isinstance(tools, ToolRegistry) else load(Path(tools))
+        settings = loaded.settings
+        self._loaded = replace(
+            loaded,
+            settings=replace(
+                settings,
+                on_error=OnError(on_error or settings.on_error),
+                on_undo_failure=OnUndoFailure(on_undo_failure or settings.on_undo_failure),
+            ),
+        )
         self._database = database
         self._faults = Faults(kill=lambda: self._servers.kill())  # noqa: PLW0108 - there are no servers yet
         self._catalogue: FaultyCatalogue
@@ -156,14 +162,14 @@ async def _nothing(_app: object) -> None:
     """Only wait for the server."""
 
 
-def _of_registry(registry: ToolRegistry, on_error: OnError, on_undo_failure: OnUndoFailure) -> LoadedConfig:
+def _of_registry(registry: ToolRegistry) -> LoadedConfig:
     return LoadedConfig(
         path=Path("saga.toml"),
-        settings=EngineSettings(realm=_REALM, on_error=on_error, on_undo_failure=on_undo_failure),
+        settings=EngineSettings(realm=_REALM),
         database="",
         database_is_default=False,
         idle_flag_s=3600.0,
-        registries=(declare(_REGISTRY, registry, on_error=on_error),),
+        registries=(declare(_REGISTRY, registry),),
         warnings=(),
     )
 
