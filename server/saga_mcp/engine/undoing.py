@@ -147,6 +147,7 @@ class Undoing:
 
         async def overdue() -> None:
             """A thread cannot be stopped: the part stays running, and nothing else is undone before it ends."""
+            _log.error("undo_overdue", saga_id=saga.id, step=number, part=part.id, tool=part.spec.tool)
 
         call = Supervised(lambda: _called(undoer, part.spec.args, context), limits, self._shop.clock)
         outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
