@@ -130,7 +130,6 @@ LEAVE = 'undo = { leave = "x" }\n'
         ('undo = { leave = "${item}" }', ".undo.leave", "unknown variable item"),
         ('undo = { leave = "${capture.text}" }', ".undo.leave", "capture is not supported"),
         ('undo = { leave = "${saga.name}" }', ".undo.leave", "there is no saga.name"),
-        (LEAVE + 'on_repeat = "replay"', ".on_repeat", "not supported by this version yet"),
         (
             LEAVE + "retry = { attempts = 2, first_delay_s = 1, max_delay_s = 0.1 }",
             ".retry",
@@ -174,7 +173,7 @@ def test_promises_of_the_code_that_would_not_be_kept_are_refused(tmp_path: Path)
 from saga_tools import ToolRegistry
 registry = ToolRegistry()
 
-@registry.tool(kind="pivot", approval=True, secret=["card"], resource="{card}", on_repeat="refuse")
+@registry.tool(kind="pivot", approval=True, secret=["card"], resource="{card}")
 def pay(card: str) -> None: ...
 
 @registry.tool
@@ -197,7 +196,7 @@ async def rule(results: dict[str, int]) -> None: ...
         "python.shop: invariant `rule` is async; make it a plain function",
         *(
             f"python.shop: {promise} is not supported by this version yet"
-            for promise in ["pay: approval", "pay: resource", "pay: secret", 'pay: on_repeat="refuse"', "put: captures"]
+            for promise in ["pay: approval", "pay: resource", "pay: secret", "put: captures"]
         ),
     ]
 

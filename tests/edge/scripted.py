@@ -66,6 +66,9 @@ class ToldTool:
     async def call(self, args: JsonObject, context: CallContext) -> Outcome:
         raise NotImplementedError(args, context)
 
+    def replay(self, result: JsonValue) -> ToolAnswer:
+        raise NotImplementedError(result)
+
     async def probe(self, step: StepFacts) -> ProbeVerdict:
         raise NotImplementedError(step)
 

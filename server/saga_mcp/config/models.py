@@ -181,9 +181,7 @@ class ToolTable(Table):
         None, description='what an exception proves; default: `"unknown"`'
     )
     on_repeat: Literal["run", "replay", "refuse"] | None = Field(
-        None,
-        description='what an equal call means after the first was answered; default: `"run"`. The others are not '
-        "supported by this version yet",
+        None, description='what a call gets that equals one whose answer the caller has; default: `"run"`'
     )
     offer: bool = Field(default=True, description="whether agents see it")
 

@@ -11,6 +11,7 @@ from saga_mcp.config.findings import Findings
 from saga_mcp.config.models import RetryTable, ToolTable, UndoTable
 from saga_mcp.config.problems import NOT_YET, KeyPath, did_you_mean
 from saga_mcp.config.validate import Read
+from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError, PartAction, Urgency
 from saga_mcp.tools.binding import Path, TemplateError, compile_condition, compile_template
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, declare
@@ -76,6 +77,7 @@ def declare_with(
                     error_means=table.error_means or tool.error_means,
                     offered=table.offer,
                     takes_step_key=tool.takes_step_key or table.on_repeat is not None,
+                    on_repeat=tool.on_repeat if table.on_repeat is None else OnRepeat(table.on_repeat),
                 )
             )
         if tools[-1].governed:
@@ -100,8 +102,6 @@ class _Overlay:
 
     def pair(self) -> Pair:
         table, coded = self._table, self._tool.pair
-        if table.on_repeat in {"replay", "refuse"}:
-            self._findings.problem((*self._path, "on_repeat"), NOT_YET)
         kind = coded.kind if table.kind is None else Kind(table.kind)
         timeout_s = table.timeout_s or coded.timeout_s
         coded_deadline_s = self._tool.registered.traits.hard_deadline_s
@@ -238,7 +238,6 @@ def _check_unbuilt(path: KeyPath, registered: RegisteredTool, findings: Findings
         "approval": traits.approval is not False,
         "resource": traits.resource is not None,
         "secret": bool(traits.secret),
-        f'on_repeat="{traits.on_repeat}"': traits.on_repeat != "run",
         "captures": registered.capture is not None,
         "guards": registered.guard is not None,
     }

@@ -12,6 +12,7 @@ SagaError
 │  ├─ PivotPassed         too late to abort
 │  ├─ KindRefused         this kind of tool may not join at this point
 │  ├─ KeyReused           the step key belongs to a call with other arguments
+│  ├─ RepeatRefused       the call equals an earlier one, and its tool must not run twice
 │  └─ ItemRefused         this verb does not fit what waits there
 └─ LogError
    ├─ LogConflict         another process appended first, again and again
@@ -138,6 +139,20 @@ class KeyReused(Refused):
         super().__init__(
             f'step_key "{step_key}" already belongs to step {step}, which has other arguments. Nothing was sent. '
             "Use a new step_key for a new call."
+        )
+
+
+class RepeatRefused(Refused):
+    """The call equals one whose answer the caller has, and the tool's `on_repeat` refuses that."""
+
+    code: ClassVar[str] = "repeat_refused"
+
+    def __init__(self, tool: str, step: int) -> None:
+        self.tool = tool
+        self.step = step
+        super().__init__(
+            f"Nothing was sent: step {step} is the same call of {tool}, and it already succeeded. "
+            "Use saga_status to see it. If a second one is really meant, tell the user."
         )
 
 

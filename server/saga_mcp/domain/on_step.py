@@ -174,7 +174,9 @@ def _intend(saga: Saga, event: StepIntended) -> Saga:
         capture=event.capture,
         approved=known is not None,
     )
-    saga = replace(saga, idle=False)
+    saga = replace(saga, idle=False, acknowledged=max(saga.acknowledged, event.seen))
+    for number in event.received:
+        saga = put_step(saga, replace(step_of(saga, number), reply_lost=False))
     return add_step(saga, step) if known is None else put_step(saga, step)
 
 

@@ -32,7 +32,6 @@ from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.takeover import lost
 from saga_mcp.domain.values import (
     WHOLE_SAGA,
-    JsonValue,
     Kind,
     Phase,
     StepState,
@@ -81,7 +80,13 @@ def describe_cause(saga: Saga) -> str:
 
 
 def begin_step(
-    saga: Saga, plan: StepPlan, owner: str, *, opening: SagaOpened | None = None, capture: JsonValue = None
+    saga: Saga,
+    plan: StepPlan,
+    owner: str,
+    *,
+    opening: SagaOpened | None = None,
+    seen: int = 0,
+    received: tuple[int, ...] = (),
 ) -> tuple[Event, ...]:
     """Record the intent of the next step, and open the saga with it where `opening` is given.
 
@@ -95,7 +100,8 @@ def begin_step(
         draft.add(opening)
     require_open(draft.saga)
     _require_kind(draft.saga, plan)
-    draft.add(StepIntended(step=len(saga.steps) + 1, plan=plan, owner=owner, capture=capture))
+    lost_before = tuple(number for number in received if saga.step(number).reply_lost)
+    draft.add(StepIntended(step=len(saga.steps) + 1, plan=plan, owner=owner, seen=seen, received=lost_before))
     return tuple(draft.events)
 
 

@@ -199,6 +199,8 @@ class Saga:
     """Number of the step whose undo is in flight; 0: none. There is never more than one (S5.2)."""
     savepoints: tuple[Savepoint, ...] = ()
     abort_wanted: WantedAbort | None = None
+    acknowledged: int = 0
+    """Steps with an order key up to this have replies that the caller went on from (S8.1)."""
     violations: tuple[str, ...] = ()
     """Invariants violated after the pivot and not yet exempted."""
     idle: bool = False

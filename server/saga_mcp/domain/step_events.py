@@ -64,6 +64,10 @@ class StepIntended:
     step: int
     plan: StepPlan
     owner: str
+    seen: int = 0
+    """The saga's `seq` up to which the caller had been sent every reply when this call arrived (S8.1)."""
+    received: tuple[int, ...] = ()
+    """Steps whose lost answer has reached the caller after all."""
     capture: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
 
 

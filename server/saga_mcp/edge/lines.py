@@ -15,6 +15,7 @@ import mcp_types as types
 _REFUSAL = (
     "unreadable message: expected one JSON-RPC object per line, in UTF-8, no lone surrogates, under 200 levels deep"
 )
+_DEEPEST = 255
 _LONGEST_ID = 100
 _UNSENDABLE = "the call ended, but its reply cannot be written as JSON"
 
@@ -56,15 +57,18 @@ def write_line(message: types.JSONRPCMessage) -> bytes:
 
 def _repaired(message: types.JSONRPCMessage) -> str:
     try:
-        cleaned = _clean(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+        # Not in JSON mode, which refuses some lone surrogates; what the SDK hands down is plain JSON values already.
+        cleaned = _clean(message.model_dump(by_alias=True, exclude_unset=True))
         return json.dumps(cleaned, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    except ValueError:
+    except (ValueError, TypeError, RecursionError):
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             return _error(message.id, types.INTERNAL_ERROR, _UNSENDABLE).model_dump_json(exclude_unset=True)
         raise
 
 
-def _clean(value: object) -> object:
+def _clean(value: object, depth: int = 0) -> object:
+    if depth > _DEEPEST:
+        raise ValueError("nested beyond the depth that JSON readers accept")
     match value:
         case str():
             # Through UTF-16 so that a pair of surrogates that belong together becomes its character.
@@ -72,9 +76,9 @@ def _clean(value: object) -> object:
         case float() if not math.isfinite(value):
             return None
         case dict():
-            return {_clean(key): _clean(item) for key, item in cast("dict[object, object]", value).items()}
+            return {_clean(key): _clean(item, depth + 1) for key, item in cast("dict[object, object]", value).items()}
         case list():
-            return [_clean(item) for item in cast("list[object]", value)]
+            return [_clean(item, depth + 1) for item in cast("list[object]", value)]
         case _:
             return value
 

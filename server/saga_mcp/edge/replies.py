@@ -25,7 +25,7 @@ _FACTS_INTEGERS = 20
 _BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 
 
-def facts(look: Look, *, step: int = 0, code: str = "", opened: bool = False) -> JsonObject:
+def facts(look: Look, *, step: int = 0, code: str = "", opened: bool = False, replayed: bool = False) -> JsonObject:
     """All facts about a saga, for `_meta`."""
     saga = look.saga
     waiting: list[JsonValue] = [item.name for item in look.items[:_FACTS_ITEMS]]
@@ -39,6 +39,7 @@ def facts(look: Look, *, step: int = 0, code: str = "", opened: bool = False) ->
         "cause": saga.cause,
         "items": waiting,
         "opened": opened,
+        "replayed": replayed,
         "code": code,
     }
     return present(all_facts)

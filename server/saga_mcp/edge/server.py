@@ -111,16 +111,18 @@ class _Edge:
             opened = reply.saga_id if reply.opened else ""
         finally:
             together = self.memory.answered(opened) if without_id else ()
-        return self._answer(tool, reply, caller, together)
+        return self._answer(tool, reply, caller, together, keyed=arguments.step_key != "")
 
     def _answer(
-        self, tool: Governed, reply: CallReply, caller: Caller, opened_together: tuple[str, ...]
+        self, tool: Governed, reply: CallReply, caller: Caller, opened_together: tuple[str, ...], *, keyed: bool
     ) -> types.CallToolResult:
         offered = tool.listed.name
         look = None if reply.saga is None else Look.at(reply.saga)
         if reply.answer is not None and look is None:
             return read_reply(reply.answer, tool)
         texts = [wording.several_opened(opened_together)] if len(opened_together) > 1 else []
+        if reply.replayed:
+            texts.append(wording.replayed(reply.step, key=keyed, on_repeat=tool.tool.listing.on_repeat))
         if look is not None and reply.step:
             third = self._aborted_again(look.saga, reply, offered, caller)
             long = self.memory.long_form_due(look, reply.step)
@@ -132,7 +134,7 @@ class _Edge:
         return step_reply(
             reply.answer,
             tool,
-            facts(look, step=reply.step, code=reply.code, opened=reply.opened),
+            facts(look, step=reply.step, code=reply.code, opened=reply.opened, replayed=reply.replayed),
             brief(look, step=reply.step, code=reply.code),
             texts,
         )

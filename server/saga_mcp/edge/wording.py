@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 from saga_mcp.domain.attention import tally
 from saga_mcp.domain.errors import CommitRefused
+from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.saga_decisions import describe_cause
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, Kind, PartAction, Phase, StepState
@@ -222,6 +223,17 @@ def several_opened(ids: tuple[str, ...]) -> str:
         f"[Calls without saga_id opened {len(ids)} sagas: {', '.join(ids)}. Each has to be finished on its own. "
         "Pass a saga_id from now on.]"
     )
+
+
+def replayed(number: int, *, key: bool, on_repeat: OnRepeat) -> str:
+    """Said where a call got the stored answer of an equal one, and how to do it once more (S8.3)."""
+    if key:
+        again = "a second one needs another step_key"
+    elif on_repeat is OnRepeat.RUN:
+        again = "if a second one is meant, call it again now"
+    else:
+        again = "this tool does the same thing only once"
+    return f"[replayed: step {number} did this already and its answer is repeated here; nothing was sent; {again}]"
 
 
 def exact(integers: dict[str, str]) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -16,14 +15,16 @@ from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.errors import LogError, LogUnavailable, SagaNotFound
 from saga_mcp.domain.events import Event, SagaOpened, StepPlan
-from saga_mcp.domain.ids import ENTROPY_BYTES, normal_saga_id, saga_id
+from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.person_decisions import resolve_landed
 from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, Phase
 from saga_mcp.engine.clock import Clock, SystemClock
+from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.drivers.local import LocalDriver
-from saga_mcp.engine.forward import Forward, Order, Ticket
+from saga_mcp.engine.first_turn import FirstTurns, new_saga_id
+from saga_mcp.engine.forward import Forward
 from saga_mcp.engine.port import (
     Caller,
     CallReply,
@@ -33,10 +34,12 @@ from saga_mcp.engine.port import (
     SagaIdMistyped,
     UnknownTool,
 )
-from saga_mcp.engine.supervise import wait_for, within
+from saga_mcp.engine.reading import read
+from saga_mcp.engine.supervise import wait_for
+from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
-from saga_mcp.tools.port import CallContext, Catalogue, Landed, Lost, Missed, Tool, ToolAnswer
+from saga_mcp.tools.port import Catalogue, Tool
 
 
 class Engine:
@@ -47,6 +50,8 @@ class Engine:
         self._tasks = tasks
         self._driver = LocalDriver(workshop, tasks)
         self._forward = Forward(workshop, self._driver, tasks)
+        self._delivery = Delivery()
+        self._first_turns = FirstTurns(workshop)
         self._running: set[Ticket] = set()
         self._idle = anyio.Event()
         self._draining = False
@@ -111,18 +116,41 @@ class Engine:
         tool = self._tool(offered)
         args = tool.decode(arguments)
         if tool.pair.kind is Kind.READ_ONLY:
-            return await self._read(tool, args)
-        named = None if saga_id is None else _named(saga_id)
-        if named is None and self._shop.settings.saga_id_required:
+            return await read(tool, args, self._shop, self._tasks)
+        plan = self._plan(tool, args, step_key, caller)
+        if saga_id is not None:
+            return await self._step(tool, plan, _named(saga_id), opening=None)
+        if self._shop.settings.saga_id_required:
             raise SagaIdMissing
-        ticket = Ticket(saga_id=named or _new_id())
-        opening = None if named is not None else self._opening(caller, implicit=True)
-        order = Order(tool=tool, plan=self._plan(tool, args, step_key, caller), opening=opening)
+        async with self._first_turns.saga_for(caller, plan) as (implicit, mine):
+            reply = await self._step(tool, plan, implicit, opening=self._opening(caller, implicit=True))
+        return replace(reply, opened=mine)
+
+    async def _step(self, tool: Tool, plan: StepPlan, saga_id: str, *, opening: SagaOpened | None) -> CallReply:
+        ticket = Ticket(saga_id=saga_id)
+        order = Order(tool=tool, plan=plan, opening=opening, arrival=self._delivery.arrived(saga_id))
         deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
+        self._delivery.expect(ticket)
         self._start(order, ticket)
-        await wait_for(ticket.known, self._shop.settings.reply_within_s, self._shop.clock)
-        reply = await self._reply(ticket, deadline)
-        return replace(reply, opened=opening is not None)
+        try:
+            await wait_for(ticket.known, self._shop.settings.reply_within_s, self._shop.clock)
+            reply = await self._reply(ticket, deadline)
+        except anyio.get_cancelled_exc_class():
+            self._lose(ticket)
+            raise
+        except BaseException:
+            self._delivery.refused(ticket)
+            raise
+        if reply.answer is None:
+            self._lose(ticket)
+        else:
+            self._delivery.sent(ticket, reply.saga.seq if reply.saga is not None else 0)
+        return reply
+
+    def _lose(self, ticket: Ticket) -> None:
+        """The caller does not get this step's answer: an equal call will be told it (S8.1)."""
+        self._delivery.lost(ticket)
+        self._tasks.start_soon(self._forward.record_lost, ticket)
 
     def _tool(self, offered: str) -> Tool:
         tool = self._shop.catalogue.offered.get(offered)
@@ -130,27 +158,6 @@ class Engine:
             nearest = get_close_matches(offered, self._shop.catalogue.offered, n=1)
             raise UnknownTool(offered, nearest[0] if nearest else "")
         return tool
-
-    async def _read(self, tool: Tool, args: JsonObject) -> CallReply:
-        """A read-only call opens no saga and is not a step (S11.2)."""
-
-        async def register_undo(_tool: str, _args: JsonObject) -> None:
-            message = "a read-only tool has nothing to undo"
-            raise RuntimeError(message)
-
-        context = CallContext(saga_id="", number=0, key="", attempt=1, register_undo=register_undo)
-        limit = min(tool.pair.timeout_s, self._shop.settings.reply_within_s)
-        match await within(limit, lambda: tool.call(args, context), self._tasks, self._shop.clock):
-            case Landed(answer=answer):
-                return CallReply(answer=answer)
-            case Missed(answer=answer):
-                return CallReply(answer=answer, code="step_failed")
-            case Lost(reason=reason):
-                return CallReply(answer=_error_answer(f"The read got no answer: {reason}."), code="step_failed")
-            case None:
-                return CallReply(
-                    answer=_error_answer("The read did not answer in time. It changed nothing."), code="step_failed"
-                )
 
     def _plan(self, tool: Tool, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:
         pair = tool.pair
@@ -209,14 +216,21 @@ class Engine:
         succeeded = ticket.answer is not None and not ticket.answer.is_error
         in_doubt = not step.settled and step.landed is None
         code = "" if succeeded else "outcome_unknown" if in_doubt else "step_failed"
-        return CallReply(answer=ticket.answer, code=code, saga_id=saga.id, saga=saga, step=ticket.number)
+        return CallReply(
+            answer=ticket.answer,
+            code=code,
+            saga_id=saga.id,
+            saga=saga,
+            step=ticket.number,
+            replayed=ticket.replayed,
+        )
 
     # --- sagas --------------------------------------------------------------------------------------------------------
 
     async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
         """Open a saga; the same `key` of the same caller returns the same saga, refused once it is final (S8.4)."""
         self._require_open()
-        new = _new_id()
+        new = new_saga_id()
         opening = self._opening(caller, implicit=False, purpose=purpose, key=key)
         known = await self._shop.log.saga_of_key(self._shop.settings.realm, caller.id, key) if key else None
         if known is not None:
@@ -359,16 +373,8 @@ class Engine:
             raise LogUnavailable(message)
 
 
-def _new_id() -> str:
-    return saga_id(secrets.token_bytes(ENTROPY_BYTES))
-
-
 def _named(text: str) -> str:
     name = normal_saga_id(text)
     if name is None:
         raise SagaIdMistyped(text)
     return name
-
-
-def _error_answer(message: str) -> ToolAnswer:
-    return ToolAnswer(content=({"type": "text", "text": message},), is_error=True)

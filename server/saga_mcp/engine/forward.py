@@ -6,17 +6,27 @@ Each step runs in a task of the engine. The request that asked for it holds a `T
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
-import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import duties
 from saga_mcp.domain.errors import SagaNotFound
-from saga_mcp.domain.events import Event, PartSpec, SagaOpened, StepPlan, UndoRegistered
-from saga_mcp.domain.saga_decisions import begin_step
-from saga_mcp.domain.state import Saga
+from saga_mcp.domain.events import Event, PartSpec, ReplyLost, UndoRegistered
+from saga_mcp.domain.repeats import (
+    Join,
+    NewStep,
+    Repeat,
+    Replay,
+    SendAgain,
+    Unknown,
+    is_acknowledged,
+    is_awaited,
+    repeat_of,
+)
+from saga_mcp.domain.saga_decisions import begin_step, require_open
+from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import (
     Miss,
     abort_after_wait,
@@ -31,34 +41,12 @@ from saga_mcp.domain.step_decisions import (
 from saga_mcp.domain.values import JsonObject, PartAction, Phase, StepState
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import Limits, Supervised
+from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, Tool, ToolAnswer
+from saga_mcp.tools.port import CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, Tool
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class Ticket:
-    """What a request waits on. `known` is set once the step's outcome, or the doubt about it, is durable."""
-
-    saga_id: str
-    known: anyio.Event = field(default_factory=anyio.Event)
-    number: int = 0
-    saga: Saga | None = None
-    answer: ToolAnswer | None = None
-    error: Exception | None = None
-    """The intent could not be stored, so nothing was sent; or the saga can no longer be read."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
-    """One forward action to run."""
-
-    tool: Tool
-    plan: StepPlan
-    opening: SagaOpened | None
-    """Opens the saga in the same append, where the saga is new."""
 
 
 class Forward:
@@ -68,29 +56,85 @@ class Forward:
         self._shop = workshop
         self._driver = driver
         self._tasks = tasks
-        self._in_hand: dict[tuple[str, int], anyio.Event] = {}
+        self._in_hand: dict[tuple[str, int], Ticket] = {}
         """Steps that a task here sends, and sends again."""
 
     async def run(self, order: Order, ticket: Ticket) -> None:
         """Do the whole step. What the log refused, or the tool did, stands on the ticket."""
+        repeat: list[Repeat] = []
+
+        def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
+            repeat[:] = [self._repeat(saga, order)]
+            return self._begin(saga, order, repeat[0])
+
         try:
-            decided = await self._shop.decide(
-                ticket.saga_id,
-                lambda saga, _: self._begin(saga, order),
-                pairs=(self._shop.row(order.tool),),
-            )
+            decided = await self._shop.decide(ticket.saga_id, begin, pairs=(self._shop.row(order.tool),))
         except Exception as error:  # noqa: BLE001 - the waiting request raises it
             ticket.error = error
             ticket.known.set()
             return
         ticket.saga = decided.saga
-        ticket.number = len(decided.saga.steps)
-        await self._guarded(ticket, lambda: self._attempts(order.tool, order.tool.pair, ticket))
+        (call,) = repeat
+        ticket.number = len(decided.saga.steps) if isinstance(call, NewStep) else call.number
+        ticket.repeats = not isinstance(call, NewStep)
+        await self._guarded(ticket, lambda: self._carry_out(order, ticket, call))
 
-    def _begin(self, saga: Saga, order: Order) -> tuple[Event, ...]:
+    def _repeat(self, saga: Saga, order: Order) -> Repeat:
         if saga.opened and saga.realm != self._shop.settings.realm:
             raise SagaNotFound(saga.id)
-        return begin_step(saga, order.plan, self._shop.owners.me, opening=order.opening)
+        if not saga.opened:
+            return NewStep()
+        require_open(saga)
+        return repeat_of(saga, order.plan, order.tool.listing.on_repeat, lambda step: self._lost(saga, step, order))
+
+    def _lost(self, saga: Saga, step: Step, order: Order) -> bool:
+        """Whether the answer of `step` is known not to have reached the caller (S8.1)."""
+        if step.number in order.arrival.received:
+            return False
+        if step.reply_lost or step.number in order.arrival.lost:
+            return True
+        return not is_acknowledged(saga, step) and not self._shop.owners.alive(step.owner)
+
+    def _begin(self, saga: Saga, order: Order, repeat: Repeat) -> tuple[Event, ...]:
+        me = self._shop.owners.me
+        match repeat:
+            case NewStep():
+                known = order.arrival
+                return begin_step(saga, order.plan, me, opening=order.opening, seen=known.seen, received=known.received)
+            case SendAgain(number=number):
+                return attempt_again(saga, number, me)
+            case Join() | Replay() | Unknown():
+                return ()
+
+    async def _carry_out(self, order: Order, ticket: Ticket, repeat: Repeat) -> None:
+        match repeat:
+            case NewStep() | SendAgain():
+                await self._attempts(order.tool, order.tool.pair, ticket)
+            case Join():
+                await self._join(order.tool, ticket)
+            case Replay():
+                self._replay(order.tool, ticket)
+            case Unknown():
+                pass
+
+    async def _join(self, tool: Tool, ticket: Ticket) -> None:
+        """Wait for the answer of the call that this one repeats, whichever process has it."""
+        in_hand = self._in_hand.get((ticket.saga_id, ticket.number))
+        if in_hand is not None:
+            await in_hand.known.wait()
+            ticket.saga, ticket.answer = in_hand.saga, in_hand.answer
+            return
+        seen = 0
+        while ticket.saga is None or is_awaited(ticket.saga.step(ticket.number)):
+            seen = await self._shop.log.wait_for_change(seen)
+            ticket.saga = await self._shop.log.load(ticket.saga_id)
+        if ticket.saga.step(ticket.number).landed:
+            self._replay(tool, ticket)
+
+    def _replay(self, tool: Tool, ticket: Ticket) -> None:
+        assert ticket.saga is not None  # noqa: S101 - set with the decision
+        ticket.answer = tool.replay(ticket.saga.step(ticket.number).result)
+        ticket.replayed = True
 
     async def _guarded(self, ticket: Ticket, work: Callable[[], Awaitable[None]]) -> None:
         """Nothing that goes wrong with one step may end the others."""
@@ -102,6 +146,19 @@ class Forward:
         finally:
             ticket.known.set()
 
+    async def record_lost(self, ticket: Ticket) -> None:
+        """Store that the caller did not get the step's answer, once there is a step (S8.1)."""
+        await ticket.known.wait()
+        if ticket.number and ticket.error is None:
+            await self._guarded(ticket, lambda: self._store_lost(ticket))
+
+    async def _store_lost(self, ticket: Ticket) -> None:
+        number = ticket.number
+        await self._shop.record(
+            ticket.saga_id,
+            lambda saga, _: () if saga.step(number).reply_lost else (ReplyLost(step=number),),
+        )
+
     async def resend(self, saga: Saga, number: int) -> None:
         """Send a retriable step again with the same key; a person is asked when its attempts are used up (S7.2).
 
@@ -109,7 +166,7 @@ class Forward:
         """
         in_hand = self._in_hand.get((saga.id, number))
         if in_hand is not None:
-            await in_hand.wait()
+            await in_hand.ended.wait()
             return
         step = saga.step(number)
         pair = await self._shop.pair(step)
@@ -124,11 +181,13 @@ class Forward:
 
     async def _attempts(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:
         slot = (ticket.saga_id, ticket.number)
-        self._in_hand[slot] = anyio.Event()
+        self._in_hand[slot] = ticket
         try:
             await self._attempts_in_hand(tool, pair, ticket)
         finally:
-            self._in_hand.pop(slot).set()
+            del self._in_hand[slot]
+            ticket.known.set()
+            ticket.ended.set()
 
     async def _attempts_in_hand(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:
         while True:

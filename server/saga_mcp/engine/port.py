@@ -56,6 +56,8 @@ class CallReply:
     """Number of the call's step; 0 for a read-only call, or while the intent is not stored yet."""
     opened: bool = False
     """This call opened the saga."""
+    replayed: bool = False
+    """Nothing was sent: it is the stored answer of an equal call (S8)."""
 
 
 class UnknownTool(Exception):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError
 from saga_mcp.tools import pair as frozen
 from saga_mcp.tools.pair import Pair, UndoEntry
@@ -32,6 +33,7 @@ class DeclaredTool:
     """Whether its calls are steps; the others may only be called by an undo."""
     offered: bool = True
     takes_step_key: bool = False
+    on_repeat: OnRepeat = OnRepeat.RUN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +73,8 @@ def declare(name: str, source: ToolRegistry, *, on_error: OnError = OnError.ABOR
             registered=tool,
             pair=_pair(name, tool, where),
             error_means=tool.traits.error_means,
-            takes_step_key=on_error is OnError.HOLD,
+            takes_step_key=on_error is OnError.HOLD or tool.traits.on_repeat != "run",
+            on_repeat=OnRepeat(tool.traits.on_repeat),
         )
         for tool in source.tools.values()
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
 from saga_mcp.tools.pair import Pair, Retry
 
@@ -173,6 +174,8 @@ class ToolListing:
     title: str = ""
     takes_step_key: bool = False
     """Whether agents are offered `step_key` (S8.2)."""
+    on_repeat: OnRepeat = OnRepeat.RUN
+    """What a call gets that equals one whose answer the caller has (S8.3)."""
 
 
 class Tool(Protocol):
@@ -208,6 +211,10 @@ class Tool(Protocol):
 
     async def call(self, args: JsonObject, context: CallContext) -> Outcome:
         """Do the forward action. Cancelling it ends a stoppable tool; a thread goes on, and so must the wait for it."""
+        ...
+
+    def replay(self, result: JsonValue) -> ToolAnswer:
+        """The answer that a stored result was given with, for a caller whom it did not reach (S8)."""
         ...
 
     async def probe(self, step: StepFacts) -> ProbeVerdict:

@@ -138,6 +138,7 @@ class PythonTool:
             output_schema=None if registered.output_schema is None else dict(registered.output_schema),
             title=registered.title or "",
             takes_step_key=declared.takes_step_key,
+            on_repeat=declared.on_repeat,
         )
         return cls(registry=registry, declared=declared, listing=listing)
 
@@ -181,6 +182,10 @@ class PythonTool:
         if isinstance(ended, Returned):
             return _landed(self.declared.registered, ended.value)
         return _missed(ended, self.declared)
+
+    def replay(self, result: JsonValue) -> ToolAnswer:
+        """Return the answer of a stored result: what a Python tool says is made of nothing else."""
+        return _answer(self.declared.registered, result)
 
     async def probe(self, step: StepFacts) -> ProbeVerdict:
         """Ask the pair's probe whether the step landed."""
@@ -350,10 +355,13 @@ def _call_of(step: StepFacts, key: str, registry: PythonRegistry, who: str) -> C
 
 def _landed(registered: RegisteredTool, value: object) -> Landed:
     result = registered.encode_result(value)
+    return Landed(answer=_answer(registered, result), result=result)
+
+
+def _answer(registered: RegisteredTool, result: JsonValue) -> ToolAnswer:
     structured = registered.result.structured(result)
     text = json.dumps(structured, ensure_ascii=False)
-    answer = ToolAnswer(content=(_text(text),), structured=cast("JsonValue", structured), has_structured=True)
-    return Landed(answer=answer, result=result)
+    return ToolAnswer(content=(_text(text),), structured=cast("JsonValue", structured), has_structured=True)
 
 
 def _missed(raised: Raised, declared: DeclaredTool) -> Missed:

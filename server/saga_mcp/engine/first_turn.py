@@ -1,0 +1,87 @@
+"""Which saga a call without `saga_id` belongs to (SEMANTICS.md S1.5, S8.3).
+
+Each such call opens a saga of its own, with two exceptions where the client names the conversation: the parallel calls
+of a first turn share one, and a call that is sent again because its answer was lost finds the saga that it opened.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from saga_mcp.domain.events import StepPlan
+from saga_mcp.domain.ids import ENTROPY_BYTES, saga_id
+from saga_mcp.domain.repeats import canonical, is_acknowledged
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import Phase
+from saga_mcp.engine.port import Caller
+from saga_mcp.engine.workshop import Workshop
+
+_NEWEST = 20
+"""How many open sagas of the realm are looked through for the one a lost call had opened."""
+
+
+def new_saga_id() -> str:
+    """A name that nobody can guess (S1.4)."""
+    return saga_id(secrets.token_bytes(ENTROPY_BYTES))
+
+
+@dataclass(slots=True)
+class _Turn:
+    saga_id: str
+    calls: int = 0
+
+
+class FirstTurns:
+    """Finds or names the saga of calls without `saga_id`."""
+
+    def __init__(self, workshop: Workshop) -> None:
+        self._shop = workshop
+        self._turns: dict[tuple[str, str], _Turn] = {}
+
+    @asynccontextmanager
+    async def saga_for(self, caller: Caller, plan: StepPlan) -> AsyncGenerator[tuple[str, bool]]:
+        """The saga's id, and whether this call is the one that opens it; held until the call's reply goes out."""
+        if not caller.conversation:
+            yield new_saga_id(), True
+            return
+        slot = (caller.id, caller.conversation)
+        turn = self._turns.get(slot)
+        opens = False
+        if turn is None:
+            known = await self._opened_before(caller, plan)
+            if known is not None:
+                yield known, False
+                return
+            turn = self._turns.get(slot)
+        if turn is None:
+            turn = self._turns[slot] = _Turn(new_saga_id())
+            opens = True
+        turn.calls += 1
+        try:
+            yield turn.saga_id, opens
+        finally:
+            # The first reply names the saga: whoever calls from now on can know it.
+            if self._turns.get(slot) is turn:
+                del self._turns[slot]
+
+    async def _opened_before(self, caller: Caller, plan: StepPlan) -> str | None:
+        """The saga that this very call opened when it was first sent, where that one runs or its answer was lost."""
+        for row in await self._shop.log.sagas(self._shop.settings.realm, open_only=True, limit=_NEWEST):
+            if row.caller != caller.id or row.conversation != caller.conversation or row.steps != 1:
+                continue
+            saga = await self._shop.log.load(row.id)
+            if self._is_first_sending(saga, plan):
+                return saga.id
+        return None
+
+    def _is_first_sending(self, saga: Saga, plan: StepPlan) -> bool:
+        if not saga.implicit or saga.phase is not Phase.ACTIVE or len(saga.steps) != 1:
+            return False
+        step = saga.step(1)
+        if step.plan.tool != plan.tool or canonical(step.plan.args) != canonical(plan.args):
+            return False
+        gone = not is_acknowledged(saga, step) and not self._shop.owners.alive(step.owner)
+        return step.running or step.reply_lost or gone

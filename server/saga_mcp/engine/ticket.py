@@ -1,0 +1,52 @@
+"""What goes from a request to the task that runs its step, and what comes back.
+
+The request only waits on the ticket: giving up the wait changes nothing about the step (DESIGN.md rule 6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import anyio
+
+from saga_mcp.domain.events import SagaOpened, StepPlan
+from saga_mcp.domain.state import Saga
+from saga_mcp.tools.port import Tool, ToolAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What was known of the caller's earlier replies when a call arrived."""
+
+    seen: int = 0
+    received: tuple[int, ...] = ()
+    lost: frozenset[int] = frozenset()
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Ticket:
+    """What a request waits on. `known` is set once the step's outcome, or the doubt about it, is durable."""
+
+    saga_id: str
+    known: anyio.Event = field(default_factory=anyio.Event)
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    """Nothing of the step is left to do here."""
+    number: int = 0
+    repeats: bool = False
+    """The call is one that was made before: it joined that one, or got its stored answer."""
+    replayed: bool = False
+    saga: Saga | None = None
+    answer: ToolAnswer | None = None
+    error: Exception | None = None
+    """The intent could not be stored, so nothing was sent; or the saga can no longer be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """One forward action to run."""
+
+    tool: Tool
+    plan: StepPlan
+    opening: SagaOpened | None
+    """Opens the saga in the same append, where the saga is new."""
+    arrival: Arrival
