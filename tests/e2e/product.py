@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
-from tests.edge.raw_stdio_client import Message, RawClient, started, tool_call
+from tests.edge.raw_stdio_client import Message, RawClient, started
 from tests.world.reading import World
 
 BOUND_S = 20.0
@@ -126,7 +126,8 @@ class Client:
         """Send a call, and return its id at once."""
         self._next += 1
         try:
-            await self.raw.send(tool_call(self._next, name, **arguments))
+            params = {"name": name, "arguments": arguments}
+            await self.raw.send({"jsonrpc": "2.0", "id": self._next, "method": "tools/call", "params": params})
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
             raise ServerDied from error
         return self._next
