@@ -328,3 +328,13 @@ def test_a_step_that_a_person_only_settled_and_the_server_undid_is_not_counted_a
     saga = fold(saga, person.resolve_landed(saga, 1, result=1, undo=undo, by="ada", note="", driving=DRIVING))
     saga = fold(saga, (*undone(1), e.RollbackFinished()))
     assert summary(saga) == "compensated: 1 undone, 0 open"
+
+
+def test_an_error_cannot_take_back_what_the_call_registered() -> None:
+    """docs/decisions.md 15: `NoEffect` after `on_undo` would leave the part in the world."""
+    saga = saga_of(intended(1), e.UndoRegistered(step=1, part=a.CALL))
+    saga = fold(
+        saga, step_decisions.missed(saga, 1, step_decisions.Miss(effect=Effect.NONE, error="no addresses"), DRIVING)
+    )
+    assert saga.step(1).state is StepState.IN_DOUBT
+    assert saga.phase is Phase.COMPENSATING

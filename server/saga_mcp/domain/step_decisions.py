@@ -7,7 +7,7 @@ call was sent.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from saga_mcp.domain.draft import Draft, Driving, whole
 from saga_mcp.domain.duties import BoundUndo
@@ -87,9 +87,14 @@ class Miss:
 
 
 def missed(saga: Saga, number: int, miss: Miss, driving: Driving) -> tuple[Event, ...]:
-    """The call answered with an error; the answer is its known end."""
+    """The call answered with an error; the answer is its known end.
+
+    A call that registered undos for parts of its work has done some of it, whatever its error claims.
+    """
     draft = Draft(saga)
     step = saga.step(number)
+    if step.registered:
+        miss = replace(miss, effect=Effect.UNKNOWN)
     if step.state is StepState.INTENDED and step.running:
         _first_miss(draft, number, miss, driving)
     elif step.state is StepState.IN_DOUBT and step.running:
