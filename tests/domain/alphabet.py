@@ -158,6 +158,8 @@ def _undo_events(alphabet: Alphabet, n: int) -> Iterator[e.Event]:
         yield e.UndoFellInDoubt(step=n, part=part, reason="timeout", running=True)
         yield e.UndoFellInDoubt(step=n, part=part, reason="owner_lost")
         yield e.UndoRunEnded(step=n, part=part)
+        if alphabet.rare:
+            yield e.UndoOverdue(step=n, part=part)
         yield e.UndoProbesEnded(step=n, part=part)
         for by in (SettledBy.PROBE, SettledBy.LATE_ANSWER):
             yield e.UndoSettled(step=n, part=part, done=True, by=by)

@@ -152,7 +152,7 @@ def _some_pivot(saga: Saga) -> bool:
 
 
 def _hopeless_part(part: Part) -> bool:
-    if part.state is PartState.WAITING:
+    if part.state is PartState.WAITING or part.overdue:
         return True
     if part.state is not PartState.UNDO_IN_DOUBT or part.running:
         return False

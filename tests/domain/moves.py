@@ -74,7 +74,7 @@ def _all_moves(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
         if step.state not in UNSENT:
             yield from _observations(alphabet, saga, step)
         for part in step.parts or ():
-            yield from _undo_observations(saga, step, part, drive)
+            yield from _undo_observations(saga, step, part, drive, rare=alphabet.rare)
     yield from verbs(alphabet, saga)
 
 
@@ -180,7 +180,7 @@ def _observations(alphabet: Alphabet, saga: Saga, step: Step) -> Iterator[Move]:
     yield from _probes(alphabet, saga, step, Who.LATE)
 
 
-def _undo_observations(saga: Saga, step: Step, part: Part, drive: Driving) -> Iterator[Move]:
+def _undo_observations(saga: Saga, step: Step, part: Part, drive: Driving, *, rare: bool) -> Iterator[Move]:
     n = step.number
     if not part.tries and part.generation == 0:
         return
@@ -195,6 +195,8 @@ def _undo_observations(saga: Saga, step: Step, part: Part, drive: Driving) -> It
                 f"undo {n} missed {effect} {item}",
                 partial(undo_decisions.undo_missed, saga, n, part.id, miss, drive, parking=parking),
             )
+    if rare:
+        yield Move(runs, f"undo {n} overdue", lambda: undo_decisions.undo_overdue(saga, n, part.id))
     yield Move(runs, f"undo {n} timed out", lambda: undo_decisions.undo_timed_out(saga, n, part.id))
     yield Move(runs, f"undo {n} lost", lambda: undo_decisions.undo_lost(saga, n, part.id, "owner_lost", drive))
     yield from _undo_probes(saga, step, part, drive, Who.LATE)

@@ -77,6 +77,32 @@ async def test_an_undo_that_hangs_is_stopped_at_its_deadline_and_sent_again_wher
     assert first.undo_key == second.undo_key
 
 
+async def test_an_undo_in_a_thread_past_its_deadline_is_for_a_person_until_it_returns(
+    world: World, database: Path
+) -> None:
+    """S3.3: it cannot be stopped, nothing else is undone beside it, and it is not out of sight."""
+    clock = ManualClock()
+    world.plan(unhold=["hang_before"])
+    async with served(database, clock=clock, reply_within_s=1.0, recovery_every_s=7.0) as server:
+        saga_id = await server.begin()
+        await server.call("reserve", saga_id, item="a")
+        await server.call("hold", saga_id, item="b")
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(server.abort, saga_id)
+            await clock.asleep_for(30)
+            clock.advance(30)
+        await clock.asleep_for(270)
+        clock.advance(270)
+        await server.until(saga_id, lambda saga: saga.step(2).undo_overdue)
+        (item,) = await server.items(saga_id)
+        assert (item.kind, item.step) == (ItemKind.UNDO_IN_DOUBT, 2)
+        assert await server.state(saga_id) == "needs_attention"
+        assert world.sent("release") == []
+        world.go()
+        await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
+    assert world.order == ["reserve(a)", "hold(b)", "unhold(b)", "release(a)"]
+
+
 async def test_a_violated_rule_aborts_the_saga_by_its_name(world: World, database: Path) -> None:
     """S9.3."""
     async with served(database) as server:

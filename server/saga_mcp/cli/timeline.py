@@ -279,6 +279,8 @@ def _undo_event_words(event: e.UndoEvent, names: _Names) -> tuple[str, ...]:
             return (f"undo {names.undo(step, part)}", doubt, "still running" if running else "", _error(error))
         case e.UndoRunEnded(step=step, part=part, error=error):
             return (f"undo {names.undo(step, part)}", "the outcome is still unknown", _error(error))
+        case e.UndoOverdue(step=step, part=part):
+            return (f"undo {names.undo(step, part)}", "past its hard deadline, and it cannot be stopped")
         case e.UndoProbesEnded(step=step, part=part):
             return (f"undo {names.undo(step, part)}", "probing gave no verdict")
         case e.UndoSettled(step=step, part=part, done=done, by=by):

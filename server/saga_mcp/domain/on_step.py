@@ -36,7 +36,6 @@ from saga_mcp.domain.undo_parts import bind
 from saga_mcp.domain.values import (
     Effect,
     Kind,
-    PartState,
     Phase,
     StepState,
 )
@@ -233,8 +232,8 @@ def _fall_in_doubt(saga: Saga, step: Step, event: StepFellInDoubt) -> Saga:
 def _exempt(saga: Saga, step: Step, event: StepExempted) -> Saga:
     require(step_item(saga, step) is not None, "nothing waits for a person here")
     require(step.state is not StepState.AWAITING_APPROVAL, "a call that waits for approval is rejected, not exempted")
-    in_flight = any(part.state is PartState.INTENDED or part.running for part in step.parts or ())
-    require(not in_flight, "its undo is running")
+    require(not step.undo_in_flight or step.undo_overdue, "its undo is running")
+    parts = tuple(replace(part, running=False, overdue=False) for part in step.parts or ())
     return put_step(
         saga,
         replace(
@@ -244,6 +243,7 @@ def _exempt(saga: Saga, step: Step, event: StepExempted) -> Saga:
             overdue=False,
             late=False,
             exhausted=False,
+            parts=None if step.parts is None else parts,
             order=step.order or saga.seq,
             person=event.by,
             note=event.note,

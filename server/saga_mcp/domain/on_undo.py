@@ -10,6 +10,7 @@ from saga_mcp.domain.events import (
     UndoFailed,
     UndoFellInDoubt,
     UndoIntended,
+    UndoOverdue,
     UndoParked,
     UndoProbesEnded,
     UndoResolved,
@@ -105,13 +106,16 @@ def apply_undo_event(saga: Saga, event: UndoEvent) -> Saga:
             moved = replace(part, state=PartState.UNDO_IN_DOUBT, running=event.running, error=error)
         case UndoRunEnded():
             require(part.state is PartState.UNDO_IN_DOUBT and part.running, "the undo is not running")
-            moved = replace(part, running=False, error=event.error or part.error)
+            moved = replace(part, running=False, overdue=False, error=event.error or part.error)
+        case UndoOverdue():
+            require(part.state is PartState.UNDO_IN_DOUBT and part.running and not part.overdue, "it is not running")
+            moved = replace(part, overdue=True)
         case UndoProbesEnded():
             require(undo_probe_due(part) and not part.running, "no probe is due")
             moved = replace(part, probes_ended=True)
         case UndoSettled():
             require(open_to_settling(part, event.by, done=event.done), f"the part is {part.state}")
-            moved = _done(part) if event.done else replace(part, state=PartState.PENDING, running=False, item=None)
+            moved = _done(part) if event.done else replace(_ended(part), state=PartState.PENDING, item=None)
         case UndoParked():
             require(event.item in PARKABLE, f"an undo does not wait as {event.item}")
             require(parkable(saga, step, part), "it is not its turn, or it is under way")
@@ -150,7 +154,11 @@ def open_to_settling(part: Part, by: SettledBy, *, done: bool) -> bool:
 
 
 def _done(part: Part) -> Part:
-    return replace(part, state=PartState.DONE, running=False, item=None)
+    return replace(_ended(part), state=PartState.DONE, item=None)
+
+
+def _ended(part: Part) -> Part:
+    return replace(part, running=False, overdue=False)
 
 
 def _advance(step: Step, moved: Part) -> Step:
@@ -173,7 +181,12 @@ def _resume(saga: Saga, step: Step, event: UndoResumed) -> Saga:
     part = step.next_part
     assert part is not None  # noqa: S101 - an item in RESUMABLE is held by a part
     fresh = replace(
-        part, state=PartState.PENDING, item=None, attempts=0, overwrite=event.overwrite or part.overwrite, error=""
+        _ended(part),  # of one that cannot be stopped a person says that it came to an end
+        state=PartState.PENDING,
+        item=None,
+        attempts=0,
+        overwrite=event.overwrite or part.overwrite,
+        error="",
     )
     return put_step(saga, replace(with_part(step, fresh), note=event.note))
 

@@ -69,6 +69,8 @@ def part_readiness(part: Part) -> Readiness:
         case PartState.INTENDED:
             return Readiness.BUSY
         case PartState.UNDO_IN_DOUBT:
+            if part.overdue:
+                return Readiness.STUCK
             if part.running or undo_probe_due(part):
                 return Readiness.BUSY
             return Readiness.READY if part.spec.idempotent else Readiness.STUCK
@@ -98,7 +100,9 @@ def frontier(saga: Saga) -> tuple[Step, Readiness] | None:
     if saga.phase is not Phase.COMPENSATING or waits_for_calls(saga):
         return None
     if saga.undoing:
-        return saga.step(saga.undoing), Readiness.BUSY
+        # One at a time: also one that nobody can stop holds up all the others.
+        flight = saga.step(saga.undoing)
+        return flight, Readiness.STUCK if flight.undo_overdue else Readiness.BUSY
     stuck: Step | None = None
     for number in reversed(saga.undo_stack):
         step = saga.step(number)

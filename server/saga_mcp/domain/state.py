@@ -39,6 +39,8 @@ class Part:
     """All attempts, counted or not; paces the back-off."""
     generation: int = 0
     running: bool = False
+    overdue: bool = False
+    """It runs past its hard deadline and cannot be stopped."""
     probes_ended: bool = False
     overwrite: bool = False
     item: ItemKind | None = None
@@ -118,6 +120,11 @@ class Step:
     def undo_in_flight(self) -> bool:
         """Whether an undo attempt was sent and has not ended."""
         return any(part.running for part in self.parts or ())
+
+    @property
+    def undo_overdue(self) -> bool:
+        """Whether an undo of it runs past its hard deadline."""
+        return any(part.overdue for part in self.parts or ())
 
     @property
     def unbuilt(self) -> bool:

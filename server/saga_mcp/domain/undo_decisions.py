@@ -11,6 +11,7 @@ from saga_mcp.domain.events import (
     UndoFailed,
     UndoFellInDoubt,
     UndoIntended,
+    UndoOverdue,
     UndoParked,
     UndoProbesEnded,
     UndoRunEnded,
@@ -96,6 +97,14 @@ def undo_timed_out(saga: Saga, number: int, part: str) -> tuple[Event, ...]:
     if _part(saga, number, part).state is not PartState.INTENDED:
         return ()
     return (UndoFellInDoubt(step=number, part=part, reason="timeout", running=True),)
+
+
+def undo_overdue(saga: Saga, number: int, part: str) -> tuple[Event, ...]:
+    """An undo that cannot be stopped passed its hard deadline."""
+    now = _part(saga, number, part)
+    if now.state is not PartState.UNDO_IN_DOUBT or not now.running or now.overdue:
+        return ()
+    return (UndoOverdue(step=number, part=part),)
 
 
 def undo_lost(saga: Saga, number: int, part: str, reason: str, driving: Driving) -> tuple[Event, ...]:

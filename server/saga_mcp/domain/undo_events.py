@@ -60,6 +60,14 @@ class UndoRunEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class UndoOverdue:
+    """An undo that cannot be stopped ran past its hard deadline: a person should look (S3.3)."""
+
+    step: int
+    part: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UndoProbesEnded:
     """Probing an in-doubt undo gave no verdict."""
 
@@ -115,6 +123,7 @@ UndoEvent: TypeAlias = (
     | UndoFailed
     | UndoFellInDoubt
     | UndoRunEnded
+    | UndoOverdue
     | UndoProbesEnded
     | UndoSettled
     | UndoParked

@@ -19,6 +19,7 @@ from saga_mcp.domain.undo_decisions import (
     undo_intended,
     undo_lost,
     undo_missed,
+    undo_overdue,
     undo_parked,
     undo_probed,
     undo_timed_out,
@@ -146,8 +147,9 @@ class Undoing:
             await self._shop.record(saga.id, lambda now, _: undo_timed_out(now, number, part.id))
 
         async def overdue() -> None:
-            """A thread cannot be stopped: the part stays running, and nothing else is undone before it ends."""
+            """A thread cannot be stopped: nothing else is undone before it ends, or a person says that it did."""
             _log.error("undo_overdue", saga_id=saga.id, step=number, part=part.id, tool=part.spec.tool)
+            await self._shop.record(saga.id, lambda now, _: undo_overdue(now, number, part.id))
 
         call = Supervised(lambda: _called(undoer, part.spec.args, context), limits, self._shop.clock)
         outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
