@@ -15,7 +15,7 @@ from saga_mcp.cli.ground import problem_json, stand_on
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Output, count, wrong_usage
 from saga_mcp.config import report
-from saga_mcp.domain.values import JsonObject, Kind, PartAction
+from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.tools.declared import DeclaredTool
 from saga_mcp.tools.pair import UndoEntry
 
@@ -125,12 +125,16 @@ def init(
     except OSError as error:
         raise CommandFailed(f"{error}", code="not_written") from error
     command = starter.own_command(sys.argv[0])
+    warning = starter.passing(Path(sys.prefix))
     output = Output(as_json)
     if as_json:
         client = starter.client_config(command, config)
-        output.json({"written": [str(config), str(tools)], "realm": realm, "client_config": client})
+        written: list[JsonValue] = [str(config), str(tools)]
+        output.json({"written": written, "realm": realm, "client_config": client, "warning": warning})
         return
     output.text(*starter.next_steps(command, config, tools))
+    if warning is not None:
+        output.text("", warning)
 
 
 def demo(

@@ -6,7 +6,9 @@ import json
 import re
 import shlex
 import shutil
+import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from saga_mcp.domain.values import JsonObject
@@ -84,7 +86,22 @@ def own_command(invoked: str) -> list[str]:
     beside = shutil.which("saga-mcp", path=str(Path(sys.executable).parent))
     if beside is not None:
         return [str(Path(beside).absolute())]
-    return [sys.executable, "-c", "from saga_mcp.cli import main; main()"]
+    return [sys.executable, "-P", "-m", "saga_mcp"]
+
+
+def passing(prefix: Path) -> str | None:
+    """What to say of an installation that will not last: `uvx` and `pipx run` keep theirs in caches (CACHEDIR.TAG)."""
+    if not any((folder / "CACHEDIR.TAG").exists() for folder in prefix.parents):
+        return None
+    return (
+        "This saga-mcp stands in a cache, which is emptied from time to time. Before you give its path to a client, "
+        "install it to stay: `uv tool install` or `pipx install` where you said `uvx` or `pipx run`."
+    )
+
+
+def command_line(parts: Iterable[str], platform: str = sys.platform) -> str:
+    """A command as a person types it."""
+    return subprocess.list2cmdline(parts) if platform == "win32" else shlex.join(parts)
 
 
 def client_config(command: list[str], config: Path) -> JsonObject:
@@ -101,12 +118,13 @@ def next_steps(command: list[str], config: Path, tools: Path) -> list[str]:
         f"Wrote {tools}",
         "",
         "Next:",
-        f"1. {shlex.join(command)} check --config {shlex.quote(str(config))}",
+        f"1. {command_line([*command, 'check', '--config', str(config)])}",
         "2. Put this into the config of your client (Claude Desktop: Settings > Developer > Edit Config), restart it:",
         "",
         written,
         "",
-        f"   Claude Code: claude mcp add saga -- {shlex.join([*command, 'serve', '--config', str(config)])}",
+        f"   Claude Code: claude mcp add saga -- {command_line([*command, 'serve', '--config', str(config)])}",
+        '   Cursor: the same in .cursor/mcp.json. VS Code: in .vscode/mcp.json, with "servers" for "mcpServers".',
         "3. Ask the agent for two notes and then to undo everything. Then look:",
-        f"   {shlex.join(command)} list --config {shlex.quote(str(config))}",
+        f"   {command_line([*command, 'list', '--config', str(config)])}",
     ]
