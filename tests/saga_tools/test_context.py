@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
+from saga_mcp.domain.ids import undo_key
 from saga_tools import Call, CannotUndo, NeedsPerson, NoEffect, SagaToolsError, Undo
 
 
@@ -41,6 +42,11 @@ def test_an_undo_holds_what_its_test_gives_it() -> None:
     assert (undo.args, undo.result, undo.cause) == ({"customer": "ada"}, "c1", "operator")
     assert (undo.results, undo.capture, undo.deps) == ({"book": 1}, 2, None)
     assert Undo[str].for_test().result is None
+
+
+def test_the_keys_of_a_test_have_the_shape_of_real_ones() -> None:
+    """S6.3: the first generation of a part's key is 0."""
+    assert Undo[None].for_test().key == undo_key(Call.for_test().key, "1", 0)
 
 
 def test_an_undo_is_not_pickled() -> None:

@@ -1,5 +1,6 @@
 """What is wrong with a pair is said in one list, each with the tool, what to do, and where it is."""
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, cast
@@ -193,7 +194,6 @@ def test_parameters_without_a_place_in_a_json_schema_are_refused() -> None:
         ({"timeout_s": 0}, "timeout_s is 0"),
         ({"hard_deadline_s": 3}, "hard_deadline_s is shorter than timeout_s"),
         ({"settle_s": -1}, "settle_s is -1"),
-        ({"retry": Retry(0, 1, 2)}, "Retry(attempts=0, first_delay_s=1, max_delay_s=2) cannot be followed"),
         ({"secret": "customer"}, 'secret is one text; write ["customer"]'),
         ({"secret": ["custmer"]}, "secret names `custmer`, which is no parameter, did you mean `customer`?"),
         ({"resource": "customer:{custmer}"}, "resource names `custmer`, which is no parameter"),
@@ -205,6 +205,17 @@ def test_a_trait_that_cannot_be_meant_is_refused(traits: dict[str, Any], said: s
     registry = ToolRegistry()
     registry.add(charge, paired_elsewhere=True, **traits)
     assert said in only_problem(registry)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "first_delay_s", "max_delay_s"),
+    [(0, 0.5, 20), (3, -1, 20), (3, 30, 20), (3, math.nan, 20), (3, 0.5, math.nan), (3, 0.5, math.inf)],
+)
+def test_a_retry_that_cannot_be_followed_is_refused_where_it_is_written(
+    attempts: int, first_delay_s: float, max_delay_s: float
+) -> None:
+    with pytest.raises(ValueError, match=r"^Retry\(attempts=.* cannot be followed: use attempts >= 1 and 0 <= first_"):
+        Retry(attempts, first_delay_s, max_delay_s)
 
 
 def test_two_tools_or_two_undos_of_one_name_are_refused() -> None:

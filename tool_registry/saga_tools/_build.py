@@ -110,7 +110,7 @@ def _undo(
 ) -> tuple[RegisteredUndo | None, list[Problem]]:
     arguments: Arguments | None
     arguments, problems = read_arguments(signature, read_docstring(signature.function), tool)
-    problems += _check.check_attempts(tool, traits.timeout_s, traits.retry, signature.where)
+    problems += _check.check_timeout(tool, traits.timeout_s, signature.where)
     if role == "part" and signature.call_parameter:
         text = "a part takes a Call, but it runs when the call is over"
         problems.append(Problem(tool, text, "take an `Undo`; it has `call_key`", signature.where))

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 from saga_tools._entries import Companion, Forward, Invariant
 from saga_tools._errors import Problem, did_you_mean
 from saga_tools._signature import MISSING, Signature, accepts, bare, describe
-from saga_tools._traits import ErrorMeans, Kind, OnRepeat, Retry
+from saga_tools._traits import ErrorMeans, Kind, OnRepeat
 
 NAME = re.compile(r"[a-zA-Z0-9_]{1,48}")
 """The names every known client accepts, with room for the prefix that some of them add."""
@@ -41,7 +41,7 @@ def check_forward(forward: Forward) -> Iterator[Problem]:
             close = did_you_mean(str(value), get_args(choices))
             fix = f"use one of {', '.join(get_args(choices))}"
             yield Problem(forward.name, f"{trait} is {value!r}{close}", fix, where)
-    yield from check_attempts(forward.name, traits.timeout_s, traits.retry, where)
+    yield from check_timeout(forward.name, traits.timeout_s, where)
     if traits.settle_s < 0:
         yield Problem(forward.name, f"settle_s is {traits.settle_s}", "use seconds, 0 or more", where)
     if traits.hard_deadline_s is not None and traits.hard_deadline_s < traits.timeout_s:
@@ -49,13 +49,10 @@ def check_forward(forward: Forward) -> Iterator[Problem]:
     yield from _check_named(forward)
 
 
-def check_attempts(tool: str, timeout_s: float, retry: Retry, where: str) -> Iterator[Problem]:
-    """Check a time limit and a retry policy."""
+def check_timeout(tool: str, timeout_s: float, where: str) -> Iterator[Problem]:
+    """Check a time limit."""
     if timeout_s <= 0:
         yield Problem(tool, f"timeout_s is {timeout_s}", "use seconds, more than 0", where)
-    if retry.attempts < 1 or retry.first_delay_s < 0 or retry.max_delay_s < retry.first_delay_s:
-        fix = "use attempts >= 1 and 0 <= first_delay_s <= max_delay_s"
-        yield Problem(tool, f"{retry} cannot be followed", fix, where)
 
 
 def check_whole(forward: Forward, companions: Iterable[Companion]) -> Iterator[Problem]:

@@ -113,7 +113,7 @@ class Undo(Generic[R_co]):
         args: Mapping[str, Any] | None = None,
         result: R_co | None = None,
         call_key: str = "test-key",
-        key: str = "test-key.u1.g1",
+        key: str = "test-key.u1.g0",
         cause: str = "agent",
         results: Mapping[str, Any] | None = None,
         capture: object = None,

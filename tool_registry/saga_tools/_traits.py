@@ -4,6 +4,7 @@ They are the same words as the keys of `saga.toml`, so that a pair may be declar
 server, because the author types them.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
@@ -24,16 +25,24 @@ class Retry:
 
     Attributes:
         attempts: How many attempts in all, the first included.
-        first_delay_s: Longest wait before the second attempt; doubles from there.
+        first_delay_s: Longest wait before the second attempt; doubles from there, with full jitter.
         max_delay_s: What the wait never exceeds.
+
+    Raises:
+        ValueError: It cannot be followed.
     """
 
-    attempts: int
-    first_delay_s: float
-    max_delay_s: float
+    attempts: int = 1
+    first_delay_s: float = 0.5
+    max_delay_s: float = 20.0
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be followed where it is written."""
+        if self.attempts < 1 or not 0 <= self.first_delay_s <= self.max_delay_s < math.inf:
+            message = f"{self} cannot be followed: use attempts >= 1 and 0 <= first_delay_s <= max_delay_s"
+            raise ValueError(message)
 
 
-NO_RETRY = Retry(attempts=1, first_delay_s=0.0, max_delay_s=0.0)
 UNDO_RETRY = Retry(attempts=8, first_delay_s=1.0, max_delay_s=300.0)
 
 
@@ -77,7 +86,7 @@ class Traits:
     timeout_s: float = 30.0
     hard_deadline_s: float | None = None
     settle_s: float = 5.0
-    retry: Retry = NO_RETRY
+    retry: Retry = Retry()
     idempotent: bool = False
     error_means: ErrorMeans = "unknown"
     on_repeat: OnRepeat = "run"
