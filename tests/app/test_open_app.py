@@ -94,6 +94,10 @@ def exists(path: Path) -> bool:
     return path.exists()
 
 
+def names_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
 async def test_pairs_from_code_and_from_the_config_are_undone_by_the_engine(config: Path) -> None:
     with anyio.fail_after(20):
         async with open_app(load(config)) as app:
@@ -185,3 +189,17 @@ anyio.run(main)
     )
     assert (done.returncode, done.stdout) == (0, "ended\n"), done.stderr
     assert time.monotonic() - began < 20
+
+
+async def test_the_log_is_where_the_config_says_also_in_a_folder_whose_name_means_something_in_a_url(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "why?x=1%20#"
+    folder.mkdir()
+    config = folder / "saga.toml"
+    write(config, '[saga]\ndatabase = "sqlite:///log.db"\n')
+    with anyio.fail_after(20):
+        async with open_app(load(config)) as app:
+            await app.engine.begin(Caller())
+    assert names_in(folder) == ["log.db", "log.db.owners", "saga.toml"]
+    assert names_in(tmp_path) == [folder.name]

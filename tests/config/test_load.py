@@ -8,7 +8,7 @@ import pytest
 from tests.config.written import CREATE, ENV, PLAIN, TRAVEL, problems, read, tools, write
 
 from saga_mcp.config import ConfigMissing, find_config, load_config
-from saga_mcp.domain.values import Kind, OnError, OnUndoFailure, PartAction, Urgency
+from saga_mcp.domain.values import Kind, OnError, OnIdle, OnUndoFailure, PartAction, Urgency
 from saga_mcp.tools.pair import Retry
 
 # --- what it says -----------------------------------------------------------------------------------------------------
@@ -25,7 +25,8 @@ def test_every_key_of_saga_reaches_the_engine(tmp_path: Path) -> None:
         on_error = "hold"
         on_undo_failure = "continue"
         idle_flag_s = 60
-        on_idle = "flag"
+        idle_end_s = 120
+        on_idle = "abort"
         reply_within_s = 5
         probe_for_s = 0
         """,
@@ -33,8 +34,9 @@ def test_every_key_of_saga_reaches_the_engine(tmp_path: Path) -> None:
     settings = loaded.settings
     assert (settings.realm, settings.saga_id_required) == ("ops", True)
     assert (settings.on_error, settings.on_undo_failure) == (OnError.HOLD, OnUndoFailure.CONTINUE)
-    assert (settings.reply_within_s, settings.probe_for_s, loaded.idle_flag_s) == (5.0, 0.0, 60.0)
-    assert loaded.database == f"sqlite:///{tmp_path / 'here' / 'saga.db'}"
+    assert (settings.reply_within_s, settings.probe_for_s, settings.idle_flag_s) == (5.0, 0.0, 60.0)
+    assert (settings.idle_end_s, settings.on_idle) == (120.0, OnIdle.ABORT)
+    assert loaded.database == tmp_path / "here" / "saga.db"
     assert not loaded.database_is_default
 
 
@@ -139,26 +141,32 @@ def test_each_config_has_a_realm_and_a_database_of_its_own(tmp_path: Path, data_
     first, second = read(tmp_path / "a", ""), read(tmp_path / "b", "")
     assert first.settings.realm.startswith("a-")
     assert first.settings.realm != second.settings.realm
-    assert first.database == f"sqlite:///{data_folder / 'saga-mcp' / first.settings.realm}.db"
+    assert first.database == data_folder / "saga-mcp" / f"{first.settings.realm}.db"
     assert first.database_is_default
     assert load_config(first.path, ENV).settings == first.settings
 
 
 def test_a_realm_that_is_no_file_name_still_gets_a_file(tmp_path: Path, data_folder: Path) -> None:
     loaded = read(tmp_path, '[saga]\nname = "../Büro & Co"\n')
-    file = Path(loaded.database.removeprefix("sqlite:///"))
-    assert file.parent == data_folder / "saga-mcp"
-    assert file.name.startswith("b-ro-co-")
+    assert loaded.database.parent == data_folder / "saga-mcp"
+    assert loaded.database.name.startswith("b-ro-co-")
 
 
 def test_the_environment_and_files_are_filled_in_in_the_database_only(tmp_path: Path) -> None:
-    assert read(tmp_path, '[saga]\ndatabase = "sqlite:///${env:LOG}"\n').database.endswith("/logs/saga.db")
+    assert read(tmp_path, '[saga]\ndatabase = "sqlite:///${env:LOG}"\n').database == tmp_path / "logs" / "saga.db"
     (tmp_path / "place").write_text("other.db\n", encoding="utf-8")
-    assert read(tmp_path, '[saga]\ndatabase = "sqlite:///${file:place}"\n').database.endswith("/other.db")
+    assert read(tmp_path, '[saga]\ndatabase = "sqlite:///${file:place}"\n').database == tmp_path / "other.db"
     found = problems(tmp_path, PLAIN + CREATE.replace("${result.lead_id}", "${env:LOG}"))
     assert found == {
         'tools."crm.create_lead".undo.args': "${env:...} and ${file:...} are filled in only in saga.database"
     }
+
+
+@pytest.mark.parametrize("name", ["why?", "a%20b", "50%", "a#b"])
+def test_the_folder_of_a_database_is_taken_by_its_name_and_nothing_in_it_is_decoded(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    assert read(folder, '[saga]\ndatabase = "sqlite:///a%20b.db"\n').database == folder / "a%20b.db"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +175,7 @@ def test_the_environment_and_files_are_filled_in_in_the_database_only(tmp_path: 
         ("postgresql://u:secret@h/d", "PostgreSQL is not supported by this version yet"),
         ("mysql://u:secret@h/d", "must be sqlite:///FILE"),
         ("sqlite:///:memory:", "must name a file: the saga log outlives the process"),
-        ("sqlite:///a.db?mode=ro", "takes no options, and its path cannot hold a `?`"),
+        ("sqlite:///a.db?mode=ro", "takes no options, so it cannot hold a `?`; the folder of the config can"),
         ("sqlite:///${env:NOPE}", "the environment has no NOPE"),
         ("sqlite:///${file:nope}", "nope cannot be read: FileNotFoundError"),
     ],

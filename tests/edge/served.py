@@ -35,13 +35,13 @@ class Served:
 @asynccontextmanager
 async def served(directory: Path, registry: ToolRegistry, *, settings: EngineSettings) -> AsyncGenerator[Served]:
     """Serve the tools of `registry` from a log in `directory`."""
-    url = f"sqlite:///{directory / 'saga.db'}"
+    database = directory / "saga.db"
     declared = declare("shop", registry)
     python = PythonRegistry(declared, PythonThreads())
     catalogue = python_catalogue([declared], {"shop": python})
-    with claim_owner(url) as owners:
+    with claim_owner(database) as owners:
         async with (
-            SqlSagaLog.open(url) as log,
+            SqlSagaLog.open(database) as log,
             python.opened(),
             Engine.running(settings, log, owners, catalogue) as engine,
         ):

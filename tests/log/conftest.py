@@ -16,13 +16,8 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'saga.db'}"
-
-
-@pytest.fixture
-async def log(url: str) -> AsyncGenerator[SqlSagaLog]:
-    async with SqlSagaLog.open(url) as opened:
+async def log(path: Path) -> AsyncGenerator[SqlSagaLog]:
+    async with SqlSagaLog.open(path) as opened:
         yield opened
 
 

@@ -19,8 +19,8 @@ def foreign(path: Path) -> Generator[sqlite3.Connection]:
         yield connection
 
 
-async def fill(url: str) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def fill(path: Path) -> None:
+    async with SqlSagaLog.open(path) as log:
         await log.decide("sg-a", opening())
         await log.decide("sg-a", intending(text="x" * 20_000))
         await log.decide("sg-a", succeeding())

@@ -12,7 +12,7 @@ from tests.log.decisions import aborting, append, committing, intending, looking
 from tests.log.failing import AnswerLost, FailingLog, FailWhen
 
 from saga_mcp.domain.errors import IllegalTransition, LogUnavailable, Refused, SagaClosed, SagaNotFound
-from saga_mcp.domain.events import SagaCommitted, SagaOpened, StepIntended, StepSucceeded
+from saga_mcp.domain.events import SagaCommitted, SagaOpened, SavepointSet, StepIntended, StepSucceeded
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
 from saga_mcp.log.port import Decision, PairRow, SagaKeyTaken, SagaLog
@@ -20,19 +20,19 @@ from saga_mcp.log.sql import SqlSagaLog
 
 
 @pytest.fixture(params=["sqlite"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     """A fresh database of each kind that a saga log can be kept in."""
-    return {"sqlite": f"sqlite:///{tmp_path / 'saga.db'}"}[request.param]
+    return {"sqlite": tmp_path / "saga.db"}[request.param]
 
 
 @pytest.fixture
-async def log(database: str) -> AsyncGenerator[SagaLog]:
+async def log(database: Path) -> AsyncGenerator[SagaLog]:
     async with SqlSagaLog.open(database) as opened:
         yield opened
 
 
 @pytest.fixture
-async def other(database: str) -> AsyncGenerator[SagaLog]:
+async def other(database: Path) -> AsyncGenerator[SagaLog]:
     """The same database as another process sees it: a writer, a reader and folds of its own."""
     async with SqlSagaLog.open(database, poll_s=0.02) as opened:
         yield opened
@@ -265,3 +265,41 @@ async def test_a_failing_log_stores_nothing_before_and_everything_after(log: Sag
     with pytest.raises(AnswerLost):
         await FailingLog(log, at=1, when=FailWhen.AFTER).decide("sg-a", succeeding())
     assert (await log.load("sg-a")).seq == 3
+
+
+async def test_of_several_that_count_the_same_time_one_gets_through(log: SagaLog, other: SagaLog) -> None:
+    """S9.4."""
+    assert await log.observe("ops", 0.0, 0.0) == 0.0
+    assert await other.observe("ops", 0.0, 60.0) == 60.0
+    assert await log.observe("ops", 0.0, 45.0) == 60.0
+    assert await log.observe("ops", 60.0, 45.5) == 105.5
+    assert await log.observe("home", 0.0, 1.0) == 1.0
+
+
+async def test_twenty_that_count_at_once_count_once(log: SagaLog, other: SagaLog) -> None:
+    seen = await asyncio.gather(*((log, other)[number % 2].observe("ops", 0.0, 60.0) for number in range(20)))
+    assert set(seen) == {60.0}
+
+
+async def test_a_saga_idles_from_its_last_event_on_and_not_while_it_is_busy(log: SagaLog, other: SagaLog) -> None:
+    async def idle(for_s: float) -> list[str]:
+        return [row.id for row in await other.idle_sagas("ops", for_s=for_s)]
+
+    await log.decide("sg-old", opening())
+    await log.decide("sg-busy", opening())
+    await log.decide("sg-busy", intending())
+    await log.observe("ops", 0.0, 50.0)
+    await log.decide("sg-new", opening())
+    await log.decide("sg-kept", opening())
+    await log.decide("sg-elsewhere", opening("home"))
+    await log.observe("ops", 50.0, 50.0)
+    await log.decide("sg-kept", committing)
+    assert await idle(50.0) == ["sg-old", "sg-new"]
+    assert await idle(50.5) == ["sg-old"]
+    assert await idle(100.5) == []
+    await log.decide("sg-busy", succeeding())
+    assert await idle(0.0) == ["sg-old", "sg-new", "sg-busy"]
+    await log.decide("sg-old", append(SavepointSet(name="here")))
+    assert await idle(100.0) == ["sg-old"]
+    await log.decide("sg-old", intending())
+    assert await idle(0.0) == ["sg-new", "sg-busy"]

@@ -18,7 +18,7 @@ async def test_tables_that_another_process_makes_meanwhile_are_not_taken_for_a_f
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The first look finds no tables, the next one those of a saga log: both must see the same moment."""
-    url = f"sqlite:///{tmp_path / 'saga.db'}"
+    path = tmp_path / "saga.db"
     # The other process has got as far as the write-ahead log; before that, nobody can write while somebody looks.
     with contextlib.closing(sqlite3.connect(tmp_path / "saga.db")) as other:
         other.execute("PRAGMA journal_mode=wal")
@@ -32,14 +32,14 @@ async def test_tables_that_another_process_makes_meanwhile_are_not_taken_for_a_f
         look(connection, path)
 
     monkeypatch.setattr(schema, "_require_empty", the_other_is_faster)
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         assert (await log.decide("sg-1", opening())).saga.opened
     assert made
 
 
 def _make(path: Path) -> None:
     async def other_process() -> None:
-        async with SqlSagaLog.open(f"sqlite:///{path}") as log:
+        async with SqlSagaLog.open(path) as log:
             await log.decide("sg-0", opening())
 
     # The hook runs in a thread of its own, where a loop of its own may run.

@@ -115,13 +115,14 @@ def test_only_this_user_may_read_the_owners(directory: Path) -> None:
 def test_an_owner_of_a_database_says_which_schema_it_writes(tmp_path: Path) -> None:
     claiming = """
 import sys
+from pathlib import Path
 from saga_mcp.log.sql import claim_owner
-with claim_owner(sys.argv[1], make_parent=True) as owners:
+with claim_owner(Path(sys.argv[1]), make_parent=True) as owners:
     print(owners.me, flush=True)
     sys.stdin.read()
 """
     database = tmp_path / "new" / "saga.db"
-    with process(f"sqlite:///{database}", claiming) as (_, theirs):
+    with process(database, claiming) as (_, theirs):
         assert [(owner.id, owner.epoch) for owner in living(directory_of(database))] == [(theirs, EPOCH)]
 
 
@@ -144,11 +145,21 @@ def test_a_forked_child_that_leaves_takes_no_file_with_it(directory: Path) -> No
 
 
 def test_an_owner_can_be_claimed_beside_a_database_that_is_yet_to_come(tmp_path: Path) -> None:
-    with claim_owner(f"sqlite:///{tmp_path}/new/saga.db", make_parent=True) as owners:
+    with claim_owner(tmp_path / "new/saga.db", make_parent=True) as owners:
         assert owners.alive(owners.me)
 
 
 def test_where_no_owner_can_be_claimed_the_place_is_named(tmp_path: Path) -> None:
     database = tmp_path / "not mounted" / "saga.db"
-    with pytest.raises(LogReadOnly, match="not mounted"), claim_owner(f"sqlite:///{database}"):
+    with pytest.raises(LogReadOnly, match="not mounted"), claim_owner(database):
         pass
+
+
+def test_processes_that_know_the_database_by_different_names_see_each_other(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "folder").symlink_to(tmp_path / "real", target_is_directory=True)
+    (tmp_path / "file.db").symlink_to(tmp_path / "real" / "saga.db")
+    names = (tmp_path / "real" / "saga.db", tmp_path / "folder" / "saga.db", tmp_path / "file.db")
+    with claim_owner(names[0]) as real, claim_owner(names[1]) as by_folder, claim_owner(names[2]) as by_file:
+        everybody = (real, by_folder, by_file)
+        assert all(one.alive(other.me) for one in everybody for other in everybody)

@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 WITHIN_S = 60
 
 
-def start(url: str, *job: str) -> subprocess.Popen[str]:
+def start(path: Path, *job: str) -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.log.worker", url, *job],
+        [sys.executable, "-m", "tests.log.worker", str(path), *job],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -39,12 +39,12 @@ def finish(worker: subprocess.Popen[str]) -> Any:  # noqa: ANN401 - whatever the
 
 
 @pytest.mark.slow
-async def test_four_processes_with_fifty_sagas_of_five_steps_lose_nothing(url: str) -> None:
+async def test_four_processes_with_fifty_sagas_of_five_steps_lose_nothing(path: Path) -> None:
     """C44: also starts them all on a file that does not exist, so the schema is created once."""
-    workers = [start(url, "sagas", str(number), "50", "5") for number in range(4)]
+    workers = [start(path, "sagas", str(number), "50", "5") for number in range(4)]
     for worker in workers:
         finish(worker)
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         rows = await log.sagas("ops", limit=1000)
         assert {(row.steps, row.seq) for row in rows} == {(5, 11)}
         assert len(rows) == 200
@@ -52,21 +52,21 @@ async def test_four_processes_with_fifty_sagas_of_five_steps_lose_nothing(url: s
             assert [record.seq for record in await log.history(row.id)] == list(range(1, 12))
 
 
-async def test_two_processes_that_append_to_one_saga_lose_no_step(log: SagaLog, url: str) -> None:
+async def test_two_processes_that_append_to_one_saga_lose_no_step(log: SagaLog, path: Path) -> None:
     await log.decide("sg-a", opening())
-    workers = [start(url, "shared", "sg-a", "40") for _ in range(2)]
+    workers = [start(path, "shared", "sg-a", "40") for _ in range(2)]
     for worker in workers:
         finish(worker)
     assert [step.number for step in (await log.load("sg-a")).steps] == list(range(1, 81))
 
 
-async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(log: SagaLog, url: str) -> None:
+async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(log: SagaLog, path: Path) -> None:
     """C28."""
     count = 50
     for number in range(count):
         await log.decide(f"sg-race-{number}", opening())
     start_at = str(time.time() + 2)
-    workers = [start(url, "race", how, start_at, str(count)) for how in ("commit", "abort")]
+    workers = [start(path, "race", how, start_at, str(count)) for how in ("commit", "abort")]
     committed, aborted = (finish(worker) for worker in workers)
     assert sorted(committed["won"] + aborted["won"]) == sorted(f"sg-race-{number}" for number in range(count))
     assert sum(committed["refused"].values()) == len(aborted["won"])
@@ -76,10 +76,10 @@ async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(log
 
 
 @pytest.mark.slow
-async def test_whenever_a_writer_is_killed_the_log_is_a_legal_prefix_with_all_that_was_answered(url: str) -> None:
+async def test_whenever_a_writer_is_killed_the_log_is_a_legal_prefix_with_all_that_was_answered(path: Path) -> None:
     answered: dict[str, int] = {}
     for _ in range(12):
-        worker = start(url, "forever")
+        worker = start(path, "forever")
         assert worker.stdout is not None
         first = worker.stdout.readline()
         await anyio.sleep(random.uniform(0.0, 0.2))  # noqa: S311 - the moment of the kill is what varies here
@@ -90,7 +90,7 @@ async def test_whenever_a_writer_is_killed_the_log_is_a_legal_prefix_with_all_th
             if seq.isdigit():
                 answered[saga_id] = max(answered.get(saga_id, 0), int(seq))
     assert len(answered) > 20
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         for row in await log.sagas("ops", limit=100_000):
             saga = await log.load(row.id)  # folds every event: an illegal one would quarantine it
             assert saga.seq == row.seq == len(await log.history(row.id))

@@ -37,9 +37,9 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def older(url: str, path: Path) -> Path:
+async def older(path: Path) -> Path:
     """A log with one saga, as an older version left it."""
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         await log.decide("sg-a", opening())
     with contextlib.closing(sqlite3.connect(path)) as raw, raw:
         raw.execute("UPDATE saga_log_meta SET epoch=?", (EPOCH - 1,))
@@ -67,8 +67,8 @@ def schema_of(path: Path) -> Generator[Connection]:
     engine.dispose()
 
 
-async def test_the_migrations_make_the_tables_that_the_code_uses(url: str, path: Path) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def test_the_migrations_make_the_tables_that_the_code_uses(path: Path) -> None:
+    async with SqlSagaLog.open(path) as log:
         await log.sagas("ops")
     with schema_of(path) as connection:
         context = MigrationContext.configure(connection, opts={"version_table": "saga_log_revision"})
@@ -76,8 +76,8 @@ async def test_the_migrations_make_the_tables_that_the_code_uses(url: str, path:
         assert connection.execute(text("PRAGMA application_id")).scalar() == int.from_bytes(b"SAGA", "big")
 
 
-async def test_what_is_open_is_found_without_looking_at_what_is_finished(url: str, path: Path) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def test_what_is_open_is_found_without_looking_at_what_is_finished(path: Path) -> None:
+    async with SqlSagaLog.open(path) as log:
         await log.sagas("ops")
     with schema_of(path) as connection:
         for condition, index in (("busy", "saga_busy"), ("open", "saga_open"), ("items > 0", "saga_waiting")):
@@ -92,8 +92,8 @@ async def test_what_is_open_is_found_without_looking_at_what_is_finished(url: st
         assert "saga_key" in str(plan)
 
 
-async def test_an_older_log_is_backed_up_and_migrated(url: str, older: Path, upgrades: list[str]) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def test_an_older_log_is_backed_up_and_migrated(path: Path, older: Path, upgrades: list[str]) -> None:
+    async with SqlSagaLog.open(path) as log:
         assert (await log.decide("sg-a", committing)).saga.seq == 2
     assert len(upgrades) == 1
     (backup,) = older.parent.glob(f"saga.db.backup-{EPOCH - 1}-*")
@@ -124,7 +124,7 @@ async def test_two_that_start_at_once_migrate_once(path: Path, upgrades: list[st
     assert len(upgrades) == 1
 
 
-async def test_a_migration_waits_for_the_older_process_to_close(url: str, older: Path, upgrades: list[str]) -> None:
+async def test_a_migration_waits_for_the_older_process_to_close(path: Path, older: Path, upgrades: list[str]) -> None:
     claiming = """
 import sys
 from pathlib import Path
@@ -133,7 +133,7 @@ with FileOwners.claim(Path(sys.argv[1]), epoch=0) as owners:
     print(owners.me, flush=True)
     sys.stdin.read()
 """
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with process(directory_of(older), claiming) as (child, _):
             with pytest.raises(LogInUseByOlder, match=f"pid {child.pid}"):
                 await log.load("sg-a")
@@ -144,28 +144,29 @@ with FileOwners.claim(Path(sys.argv[1]), epoch=0) as owners:
 
 
 async def test_a_migration_that_falls_short_changes_nothing(
-    url: str, older: Path, monkeypatch: pytest.MonkeyPatch
+    path: Path, older: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def half(connection: Connection) -> None:
         connection.execute(text("CREATE TABLE half_done (id)"))
 
     monkeypatch.setattr(migrations, "upgrade", half)
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogTroubled, match="did not reach"):
             await log.load("sg-a")
     with contextlib.closing(sqlite3.connect(older)) as raw:
         assert raw.execute("SELECT count(*) FROM sqlite_master WHERE name='half_done'").fetchone() == (0,)
 
 
-async def test_a_start_on_a_current_log_loads_neither_alembic_nor_the_async_engine(url: str) -> None:
+async def test_a_start_on_a_current_log_loads_neither_alembic_nor_the_async_engine(path: Path) -> None:
     """DESIGN.md section 8: start-up time."""
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         await log.decide("sg-a", opening())
     script = f"""
 import asyncio, json, sys
+from pathlib import Path
 from saga_mcp.log.sql import SqlSagaLog
 async def main():
-    async with SqlSagaLog.open({url!r}) as log:
+    async with SqlSagaLog.open(Path({str(path)!r})) as log:
         await log.load("sg-a")
 asyncio.run(main())
 print(json.dumps(sorted(name for name in sys.modules if name in {{"alembic", "sqlalchemy.ext.asyncio",

@@ -26,9 +26,9 @@ from saga_mcp.log.sql.trouble import (
 
 
 @pytest.mark.parametrize("content", [b"this is not a database" * 100, b"SQLite format 3\0" + b"\xff" * 5000])
-async def test_a_file_that_is_no_database_is_named_and_left_as_it_is(url: str, path: Path, content: bytes) -> None:
+async def test_a_file_that_is_no_database_is_named_and_left_as_it_is(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogDamaged, match=str(path)):
             await log.decide("sg-a", opening())
         with pytest.raises(LogDamaged):
@@ -36,14 +36,14 @@ async def test_a_file_that_is_no_database_is_named_and_left_as_it_is(url: str, p
     assert path.read_bytes() == content
 
 
-async def test_malformed_pages_are_reported_and_never_recreated(url: str, path: Path) -> None:
-    await fill(url)
+async def test_malformed_pages_are_reported_and_never_recreated(path: Path) -> None:
+    await fill(path)
     size = path.stat().st_size
     with path.open("r+b") as file:
         file.seek(4096)
         file.write(b"\xa5" * (size - 4096))
     damaged = path.read_bytes()
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogUnavailable, match="damaged"):
             await log.load("sg-a")
         with pytest.raises(LogUnavailable, match="damaged"):
@@ -52,55 +52,55 @@ async def test_malformed_pages_are_reported_and_never_recreated(url: str, path: 
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE customers (id)", "PRAGMA application_id=1234"])
-async def test_another_programs_database_is_not_touched(url: str, path: Path, statement: str) -> None:
+async def test_another_programs_database_is_not_touched(path: Path, statement: str) -> None:
     with foreign(path) as theirs:
         theirs.execute("PRAGMA user_version=3")
         theirs.execute(statement)
     before = path.read_bytes()
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogDamaged, match="another program"):
             await log.decide("sg-a", opening())
     assert path.read_bytes() == before
 
 
-async def test_a_log_without_its_schema_number_is_damaged(url: str, path: Path) -> None:
-    await fill(url)
+async def test_a_log_without_its_schema_number_is_damaged(path: Path) -> None:
+    await fill(path)
     with foreign(path) as raw:
         raw.execute("DELETE FROM saga_log_meta")
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogDamaged, match="schema number"):
             await log.load("sg-a")
 
 
-async def test_a_log_that_lost_a_table_says_so_and_fails_nothing_else(url: str, path: Path) -> None:
-    await fill(url)
+async def test_a_log_that_lost_a_table_says_so_and_fails_nothing_else(path: Path) -> None:
+    await fill(path)
     with foreign(path) as raw:
         raw.execute("DROP TABLE saga_pair")
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogUnavailable, match="saga_pair"):
             await log.pair("p")
         assert (await log.load("sg-a")).seq == 3
 
 
-async def test_a_copy_without_write_ahead_log_gets_one(url: str, path: Path) -> None:
+async def test_a_copy_without_write_ahead_log_gets_one(path: Path) -> None:
     """What `sqlite3 FILE .recover` writes is in rollback-journal mode."""
-    await fill(url)
+    await fill(path)
     with foreign(path) as raw:
         assert raw.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         assert (await log.decide("sg-a", committing)).saga.seq == 4
         assert path.with_name("saga.db-wal").exists()
 
 
-async def test_a_database_that_cannot_be_made_durable_is_not_used(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_database_that_cannot_be_made_durable_is_not_used(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "_DURABLE", {"journal_mode": "unheard"})
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogTroubled, match="journal_mode"):
             await log.decide("sg-a", opening())
 
 
-async def test_a_log_that_is_deleted_while_in_use_is_not_started_anew(url: str, path: Path) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def test_a_log_that_is_deleted_while_in_use_is_not_started_anew(path: Path) -> None:
+    async with SqlSagaLog.open(path) as log:
         await log.decide("sg-a", opening())
         kept = path.with_name("moved.db")
         for suffix in ("", "-wal", "-shm"):
@@ -114,9 +114,9 @@ async def test_a_log_that_is_deleted_while_in_use_is_not_started_anew(url: str, 
         assert (await log.decide("sg-a", intending())).saga.seq == 2
 
 
-async def test_trouble_that_is_over_needs_no_restart(url: str, path: Path) -> None:
+async def test_trouble_that_is_over_needs_no_restart(path: Path) -> None:
     path.write_bytes(b"not a database" * 1000)
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogDamaged):
             await log.decide("sg-a", opening())
         path.write_bytes(b"")
@@ -126,19 +126,19 @@ async def test_trouble_that_is_over_needs_no_restart(url: str, path: Path) -> No
 # --- newer, quarantined -----------------------------------------------------------------------------------------------
 
 
-async def test_a_log_of_a_newer_version_is_refused_in_one_line(url: str, path: Path) -> None:
+async def test_a_log_of_a_newer_version_is_refused_in_one_line(path: Path) -> None:
     """C97."""
-    await fill(url)
+    await fill(path)
     with foreign(path) as newer:
         newer.execute("UPDATE saga_log_meta SET epoch=?", (EPOCH + 1,))
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogNewer, match="newer saga-mcp") as refusal:
             await log.decide("sg-a", committing)
         assert "\n" not in str(refusal.value)
 
 
-async def test_a_process_that_was_overtaken_by_an_upgrade_stops_writing(url: str, path: Path) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def test_a_process_that_was_overtaken_by_an_upgrade_stops_writing(path: Path) -> None:
+    async with SqlSagaLog.open(path) as log:
         await log.decide("sg-a", opening())
         with foreign(path) as newer:
             newer.execute("UPDATE saga_log_meta SET epoch=?", (EPOCH + 1,))
@@ -157,16 +157,16 @@ async def test_a_process_that_was_overtaken_by_an_upgrade_stops_writing(url: str
         "UPDATE saga_event SET seq=4 WHERE saga_id='sg-bad' AND seq=3",
     ],
 )
-async def test_a_saga_that_cannot_be_read_stops_no_other(url: str, path: Path, damage: str) -> None:
+async def test_a_saga_that_cannot_be_read_stops_no_other(path: Path, damage: str) -> None:
     """C67."""
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         for name in ("sg-bad", "sg-good"):
             await log.decide(name, opening())
             await log.decide(name, intending())
             await log.decide(name, succeeding())
     with foreign(path) as raw:
         raw.execute(damage)
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(SagaQuarantined, match="sg-bad"):
             await log.load("sg-bad")
         with pytest.raises(SagaQuarantined):
@@ -176,22 +176,22 @@ async def test_a_saga_that_cannot_be_read_stops_no_other(url: str, path: Path, d
         assert (await log.decide("sg-good", committing)).saga.seq == 4
 
 
-async def test_the_history_of_a_saga_that_cannot_be_read_says_which_saga_it_is(url: str, path: Path) -> None:
-    await fill(url)
+async def test_the_history_of_a_saga_that_cannot_be_read_says_which_saga_it_is(path: Path) -> None:
+    await fill(path)
     with foreign(path) as raw:
         raw.execute("UPDATE saga_event SET version=9 WHERE seq=2")
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(SagaQuarantined, match="sg-a"):
             await log.history("sg-a")
         assert len(await log.history("sg-a", limit=1)) == 1
 
 
-async def test_a_quarantined_saga_does_not_fail_the_batch_it_is_in(url: str, path: Path) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def test_a_quarantined_saga_does_not_fail_the_batch_it_is_in(path: Path) -> None:
+    async with SqlSagaLog.open(path) as log:
         await log.decide("sg-bad", opening())
     with foreign(path) as raw:
         raw.execute("UPDATE saga_event SET facts='[]'")
-    async with SqlSagaLog.open(url) as log, anyio.create_task_group() as group:
+    async with SqlSagaLog.open(path) as log, anyio.create_task_group() as group:
         group.start_soon(log.decide, "sg-good", opening())
         with pytest.raises(SagaQuarantined):
             await log.decide("sg-bad", committing)

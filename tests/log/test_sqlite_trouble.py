@@ -37,9 +37,9 @@ from saga_mcp.log.sql.trouble import (
 # --- locked -----------------------------------------------------------------------------------------------------------
 
 
-async def test_under_a_foreign_write_lock_reads_go_on_and_writes_give_up_in_time(url: str, path: Path) -> None:
+async def test_under_a_foreign_write_lock_reads_go_on_and_writes_give_up_in_time(path: Path) -> None:
     """C45."""
-    async with SqlSagaLog.open(url, busy_budget_s=0.5) as log:
+    async with SqlSagaLog.open(path, busy_budget_s=0.5) as log:
         await log.decide("sg-a", opening())
         with foreign(path) as holder:
             holder.execute("BEGIN EXCLUSIVE")
@@ -53,8 +53,8 @@ async def test_under_a_foreign_write_lock_reads_go_on_and_writes_give_up_in_time
         assert (await log.decide("sg-a", intending())).saga.seq == 2
 
 
-async def test_a_foreign_write_lock_that_ends_in_time_is_waited_for(url: str, path: Path) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def test_a_foreign_write_lock_that_ends_in_time_is_waited_for(path: Path) -> None:
+    async with SqlSagaLog.open(path) as log:
         await log.decide("sg-a", opening())
         with foreign(path) as holder, anyio.fail_after(10):
             holder.execute("BEGIN IMMEDIATE")
@@ -67,35 +67,33 @@ async def test_a_foreign_write_lock_that_ends_in_time_is_waited_for(url: str, pa
         assert (await log.load("sg-a")).seq == 6
 
 
-async def test_a_process_that_starts_under_a_foreign_lock_serves_reads(url: str, path: Path) -> None:
-    await fill(url)
+async def test_a_process_that_starts_under_a_foreign_lock_serves_reads(path: Path) -> None:
+    await fill(path)
     with foreign(path) as holder:
         holder.execute("BEGIN IMMEDIATE")
-        async with SqlSagaLog.open(url, busy_budget_s=0.2) as log:
+        async with SqlSagaLog.open(path, busy_budget_s=0.2) as log:
             assert (await log.load("sg-a")).seq == 3
             with pytest.raises(LogLocked):
                 await log.decide("sg-b", opening())
 
 
-async def test_a_file_that_somebody_has_for_himself_cannot_be_read(
-    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    await fill(url)
+async def test_a_file_that_somebody_has_for_himself_cannot_be_read(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    await fill(path)
     monkeypatch.setattr(connect, "_WAIT_MS", 20)
     monkeypatch.setattr(log_module, "SETUP_WAIT_S", 0.1)
     with foreign(path) as holder:
         holder.execute("PRAGMA locking_mode=EXCLUSIVE")
         holder.execute("BEGIN EXCLUSIVE")
-        async with SqlSagaLog.open(url) as log:
+        async with SqlSagaLog.open(path) as log:
             with pytest.raises(LogLocked):
                 await log.load("sg-a")
             holder.close()
             assert (await log.load("sg-a")).seq == 3
 
 
-async def test_closing_does_not_wait_for_a_foreign_lock(url: str, path: Path) -> None:
+async def test_closing_does_not_wait_for_a_foreign_lock(path: Path) -> None:
     with anyio.fail_after(5):
-        async with SqlSagaLog.open(url) as log, anyio.create_task_group() as group:
+        async with SqlSagaLog.open(path) as log, anyio.create_task_group() as group:
             await log.decide("sg-a", opening())
             with foreign(path) as holder:
                 holder.execute("BEGIN IMMEDIATE")
@@ -129,7 +127,7 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
 
 async def test_a_full_disk_refuses_the_step_and_works_again_after_space_is_freed(small_disk: Path) -> None:
     """C108."""
-    async with SqlSagaLog.open(f"sqlite:///{small_disk / 'saga.db'}") as log:
+    async with SqlSagaLog.open(small_disk / "saga.db") as log:
         await log.decide("sg-a", opening())
         before = (await log.load("sg-a")).seq
         ballast = small_disk / "ballast"
@@ -141,33 +139,31 @@ async def test_a_full_disk_refuses_the_step_and_works_again_after_space_is_freed
         assert (await log.load("sg-a")).seq == before
         ballast.unlink()
         assert (await log.decide("sg-a", intending(text="x" * 50_000))).saga.seq == before + 1
-    async with SqlSagaLog.open(f"sqlite:///{small_disk / 'saga.db'}") as log:
+    async with SqlSagaLog.open(small_disk / "saga.db") as log:
         assert (await log.load("sg-a")).seq == before + 1
 
 
 async def test_a_read_only_file_system_refuses_writes_by_name_of_the_file(small_disk: Path) -> None:
     path = small_disk / "saga.db"
-    await fill(f"sqlite:///{path}")
+    await fill(path)
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)  # noqa: S607 - the system's own
-    async with SqlSagaLog.open(f"sqlite:///{path}") as log:
+    async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogReadOnly, match=str(path)):
             await log.decide("sg-a", committing)
 
 
 async def test_a_directory_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file where the directory should be")
-    async with SqlSagaLog.open(f"sqlite:///{tmp_path}/data/saga.db", make_parent=True) as log:
+    async with SqlSagaLog.open(tmp_path / "data/saga.db", make_parent=True) as log:
         with pytest.raises(LogReadOnly, match="data"):
             await log.decide("sg-a", opening())
 
 
-async def test_a_disk_without_room_for_the_file_itself_is_full(
-    url: str, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_disk_without_room_for_the_file_itself_is_full(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def no_room(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         with monkeypatch.context() as patched:
             patched.setattr(os, "open", no_room)
             with pytest.raises(LogFull, match=str(path)):
@@ -178,7 +174,7 @@ async def test_a_disk_without_room_for_the_file_itself_is_full(
 async def test_a_directory_that_is_not_there_is_not_made_up(tmp_path: Path) -> None:
     """It may be on a volume that is not mounted: an empty new log would mean lost undos."""
     place = tmp_path / "volume"
-    async with SqlSagaLog.open(f"sqlite:///{place}/saga.db") as log:
+    async with SqlSagaLog.open(place / "saga.db") as log:
         with pytest.raises(LogReadOnly, match="mount"):
             await log.decide("sg-a", opening())
         assert not place.exists()
@@ -191,7 +187,7 @@ async def test_only_this_user_may_read_the_log(tmp_path: Path) -> None:
     place = tmp_path / "data" / "saga-mcp"
     old = os.umask(0)
     try:
-        async with SqlSagaLog.open(f"sqlite:///{place}/saga.db", make_parent=True) as log:
+        async with SqlSagaLog.open(place / "saga.db", make_parent=True) as log:
             await log.decide("sg-a", opening())
             modes = {file.name: stat.S_IMODE(file.stat().st_mode) for file in place.iterdir()}
     finally:
@@ -204,8 +200,8 @@ async def test_only_this_user_may_read_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs"])
-async def test_a_network_file_system_is_refused_before_a_file_is_made(url: str, path: Path, kind: str) -> None:
-    async with SqlSagaLog.open(url, file_system_of=lambda _: kind) as log:
+async def test_a_network_file_system_is_refused_before_a_file_is_made(path: Path, kind: str) -> None:
+    async with SqlSagaLog.open(path, file_system_of=lambda _: kind) as log:
         with pytest.raises(LogOnNetwork, match=kind):
             await log.decide("sg-a", opening())
     assert not path.exists()
@@ -217,18 +213,11 @@ def test_the_file_system_is_found_by_the_nearest_mount(tmp_path: Path) -> None:
     assert file_system_of(tmp_path / "not there yet" / "saga.db") not in NETWORK_FILE_SYSTEMS | {""}
 
 
-@pytest.mark.parametrize("url", ["sqlite:///saga.db", "sqlite://", "mysql:///x"])
-async def test_a_url_that_names_no_file_by_its_full_path_is_refused(url: str) -> None:
-    with pytest.raises(ValueError, match="absolute path"):
-        async with SqlSagaLog.open(url):
-            pass
-
-
 # --- the end ----------------------------------------------------------------------------------------------------------
 
 
-async def test_closing_is_idempotent_and_leaves_one_plain_file(url: str, path: Path) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def test_closing_is_idempotent_and_leaves_one_plain_file(path: Path) -> None:
+    async with SqlSagaLog.open(path) as log:
         await log.decide("sg-a", opening())
         await log.aclose()
         await log.aclose()
@@ -237,37 +226,38 @@ async def test_closing_is_idempotent_and_leaves_one_plain_file(url: str, path: P
     assert [file.name for file in path.parent.iterdir()] == ["saga.db"]
     copy = path.with_name("copy.db")
     shutil.copy(path, copy)
-    async with SqlSagaLog.open(f"sqlite:///{copy}") as log:
+    async with SqlSagaLog.open(copy) as log:
         assert (await log.load("sg-a")).seq == 1
 
 
-async def test_what_was_handed_in_before_the_end_is_written(url: str) -> None:
-    async with SqlSagaLog.open(url) as log, anyio.create_task_group() as group:
+async def test_what_was_handed_in_before_the_end_is_written(path: Path) -> None:
+    async with SqlSagaLog.open(path) as log, anyio.create_task_group() as group:
         for number in range(50):
             group.start_soon(log.decide, f"sg-{number}", opening())
         await anyio.lowlevel.checkpoint()
         await log.aclose()
-    async with SqlSagaLog.open(url) as log:
+    async with SqlSagaLog.open(path) as log:
         assert len(await log.sagas("ops")) == 50
 
 
-async def test_a_log_that_is_left_under_cancellation_closes_its_files(url: str, path: Path) -> None:
+async def test_a_log_that_is_left_under_cancellation_closes_its_files(path: Path) -> None:
     with anyio.CancelScope() as scope:
-        async with SqlSagaLog.open(url) as log:
+        async with SqlSagaLog.open(path) as log:
             await log.decide("sg-a", opening())
             scope.cancel()
     assert [file.name for file in path.parent.iterdir()] == ["saga.db"]
 
 
-def test_a_log_that_nobody_closed_does_not_keep_the_process(url: str) -> None:
+def test_a_log_that_nobody_closed_does_not_keep_the_process(path: Path) -> None:
     """C100."""
     script = f"""
 import asyncio, sys
+from pathlib import Path
 from saga_mcp.log.sql import SqlSagaLog, connect
 from saga_mcp.log.sql import log as log_module
 from tests.log.decisions import opening
 async def main():
-    log = await SqlSagaLog.open({url!r}).__aenter__()
+    log = await SqlSagaLog.open(Path({str(path)!r})).__aenter__()
     await log.decide("sg-a", opening())
     await log.load("sg-a")
     kept.append(log)

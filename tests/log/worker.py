@@ -1,4 +1,4 @@
-"""A process of its own that works on a saga log: `python -m tests.log.worker URL JOB ...`.
+"""A process of its own that works on a saga log: `python -m tests.log.worker DATABASE JOB ...`.
 
 It tells its parent by lines on stdout.
 """
@@ -12,6 +12,7 @@ import json
 import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 from tests.log.decisions import aborting, committing, intending, opening, succeeding
 
@@ -68,8 +69,8 @@ async def forever(log: SagaLog) -> dict[str, int]:
             print(saga_id, seq, flush=True)
 
 
-async def main(url: str, job: str, *args: str) -> None:
-    async with SqlSagaLog.open(url) as log:
+async def main(path: Path, job: str, *args: str) -> None:
+    async with SqlSagaLog.open(path) as log:
         match job:
             case "sagas":
                 result: object = await sagas(log, args[0], int(args[1]), int(args[2]))
@@ -83,4 +84,4 @@ async def main(url: str, job: str, *args: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))

@@ -128,10 +128,9 @@ async def served(
         declared = adjust(declared)
     threads = PythonThreads()
     registry = PythonRegistry(declared, threads)
-    url = f"sqlite:///{database}"
-    async with SqlSagaLog.open(url, poll_s=0.02) as opened, registry.opened():
+    async with SqlSagaLog.open(database, poll_s=0.02) as opened, registry.opened():
         log = wrap(opened)
-        with claim_owner(url) as owners:
+        with claim_owner(database) as owners:
             catalogue = python_catalogue([declared], {"ledger": registry})
             async with Engine.running(settings, log, owners, catalogue, clock=clock or HastyClock()) as engine:
                 try:

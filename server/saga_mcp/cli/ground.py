@@ -21,8 +21,6 @@ from saga_mcp.domain.values import JsonValue
 from saga_mcp.log.owners import LivingOwner, directory_of, living
 from saga_mcp.log.port import SagaLog
 
-_SQLITE = "sqlite:///"
-
 
 @dataclass(frozen=True, slots=True)
 class Ground:
@@ -43,22 +41,18 @@ class Ground:
     @property
     def database(self) -> str:
         """The saga log, as people name it."""
-        return str(self._file)
+        return str(self.loaded.database)
 
     def database_exists(self) -> bool:
         """Whether there is a saga log at all; no command but `serve` makes one."""
-        return self._file.exists()
+        return self.loaded.database.exists()
 
     def servers(self) -> list[LivingOwner]:
         """Living processes that drive this realm's sagas until they end."""
-        folder = directory_of(self._file)
+        folder = directory_of(self.loaded.database)
         if not folder.is_dir():
             return []
         return [owner for owner in living(folder) if owner.serves == self.realm]
-
-    @property
-    def _file(self) -> Path:
-        return Path(self.loaded.database.removeprefix(_SQLITE))
 
 
 def stand_on(config: Path | None) -> Ground:

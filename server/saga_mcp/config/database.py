@@ -1,4 +1,7 @@
-"""Which saga log a config means: its realm, and the URL of its database."""
+"""Which saga log a config means: its realm, and the file of its database.
+
+The only place that reads a database URL: whoever opens the log gets what it names.
+"""
 
 from __future__ import annotations
 
@@ -23,14 +26,16 @@ def default_realm(config: Path) -> str:
     return f"{_plain(config.parent.name)}-{_short_hash(str(config))}"
 
 
-def default_database(realm: str) -> str:
-    """Return the URL of a realm's own database in the user's data folder."""
+def default_database(realm: str) -> Path:
+    """Return the file of a realm's own database in the user's data folder."""
     name = realm if _FILE_NAME.fullmatch(realm) else f"{_plain(realm)}-{_short_hash(realm)}"
-    return f"{_SQLITE}{user_data_path('saga-mcp', appauthor=False) / name}.db"
+    return (user_data_path("saga-mcp", appauthor=False) / f"{name}.db").resolve()
 
 
-def read_database(written: str, folder: Path, environ: Mapping[str, str], findings: Findings) -> str:
-    """Return `saga.database` as a URL with an absolute path; problems are noted.
+def read_database(written: str, folder: Path, environ: Mapping[str, str], findings: Findings) -> Path | None:
+    """Return the file that `saga.database` names; None where it names none, and the problem is noted.
+
+    What follows `sqlite:///` is a path and is taken as it is written; nothing in it is decoded.
 
     Args:
         written: As the config has it.
@@ -54,7 +59,7 @@ def read_database(written: str, folder: Path, environ: Mapping[str, str], findin
     noted = len(findings.problems)
     url = _FILLED_IN.sub(filled, written)
     if len(findings.problems) > noted:
-        return ""
+        return None
     if url.startswith(("postgresql:", "postgres:", "postgresql+")):
         findings.problem(_KEY, f"PostgreSQL is {NOT_YET}")
     elif not url.startswith(_SQLITE):
@@ -62,10 +67,10 @@ def read_database(written: str, folder: Path, environ: Mapping[str, str], findin
     elif url in {_SQLITE, f"{_SQLITE}:memory:"}:
         findings.problem(_KEY, "must name a file: the saga log outlives the process")
     elif "?" in url:
-        findings.problem(_KEY, "takes no options, and its path cannot hold a `?`")
+        findings.problem(_KEY, "takes no options, so it cannot hold a `?`; the folder of the config can")
     else:
-        return f"{_SQLITE}{(folder / Path(url.removeprefix(_SQLITE)).expanduser()).resolve()}"
-    return ""
+        return (folder / Path(url.removeprefix(_SQLITE)).expanduser()).resolve()
+    return None
 
 
 def _plain(text: str) -> str:

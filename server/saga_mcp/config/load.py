@@ -19,6 +19,7 @@ from saga_mcp.domain.values import OnError, OnUndoFailure
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.tools.declared import DeclaredRegistry
 from saga_tools import ToolRegistry
+from saga_tools.server import add, registered
 
 _SECTIONS = ("saga", "python", "tools")
 
@@ -29,8 +30,8 @@ class LoadedConfig:
 
     path: Path
     settings: EngineSettings
-    database: str
-    """URL with an absolute path."""
+    database: Path
+    """File of the saga log, absolute and without symbolic links."""
     database_is_default: bool
     """The folder of the database may have to be made."""
     idle_flag_s: float
@@ -64,7 +65,7 @@ def load_config(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, path.parent, environ, findings) if written else default_database(realm)
-    if findings.problems:
+    if findings.problems or database is None:
         raise ConfigInvalid(path, findings.problems, findings.warnings)
     return LoadedConfig(
         path=path,
@@ -149,9 +150,6 @@ class _Tools:
             self._findings.problem(path, str(problem))
         if problems:
             return None
-        for rule in registry.invariants:
-            if rule.is_async:
-                self._findings.problem(path, f"invariant `{rule.name}` is async; make it a plain function")
         return registry, bool(table.functions)
 
     def _registry(self, table: PythonTable, path: KeyPath) -> ToolRegistry | None:
@@ -173,7 +171,7 @@ class _Tools:
                 self._findings.problem((*path, "functions", place), str(unusable))
                 sound = False
             else:
-                registry.add(function, paired_elsewhere=True)
+                add(registry, function)
         return registry if sound else None
 
     def _tables_by_registry(self) -> dict[str, dict[str, Read[ToolTable]]]:
@@ -183,7 +181,7 @@ class _Tools:
             read = validate(ToolTable, content, path, self._findings)
             registry, _, tool = key.partition(".")
             if registry in self._sources:
-                known = self._sources[registry][0].tools
+                known = registered(self._sources[registry][0]).tools
                 if tool not in known:
                     names = [f"{registry}.{each}" for each in known]
                     self._findings.problem(path, f"python.{registry} has no tool {tool}{did_you_mean(key, names)}")
@@ -196,7 +194,8 @@ class _Tools:
 
     def _schemas(self) -> dict[str, Mapping[str, Any]]:
         schemas: dict[str, Mapping[str, Any]] = {}
-        for name, (source, _) in self._sources.items():
+        for name, (registry, _) in self._sources.items():
+            source = registered(registry)
             for tool in source.tools.values():
                 schemas[f"{name}.{tool.name}"] = tool.input_schema
             for undo in source.callables.values():

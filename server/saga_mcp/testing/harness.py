@@ -166,7 +166,7 @@ def _of_registry(registry: ToolRegistry) -> LoadedConfig:
     return LoadedConfig(
         path=Path("saga.toml"),
         settings=EngineSettings(realm=_REALM),
-        database="",
+        database=Path(),  # `_hastened` puts the real one in its place
         database_is_default=False,
         idle_flag_s=3600.0,
         registries=(declare(_REGISTRY, registry),),
@@ -183,7 +183,7 @@ def _hastened(loaded: LoadedConfig, database: Path) -> LoadedConfig:
     return replace(
         loaded,
         settings=settings,
-        database=f"sqlite:///{database}",
+        database=database,
         database_is_default=False,
         registries=registries,
     )

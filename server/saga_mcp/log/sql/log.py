@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
-from sqlalchemy import make_url
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from saga_mcp.domain.state import Saga
@@ -51,7 +50,7 @@ class SqlSagaLog:
     @contextlib.asynccontextmanager
     async def open(
         cls,
-        url: str,
+        database: Path,
         *,
         make_parent: bool = False,
         busy_budget_s: float = 10.0,
@@ -66,18 +65,15 @@ class SqlSagaLog:
         `log_unavailable` while its database is locked, full or being repaired, and needs no restart afterwards.
 
         Args:
-            url: `sqlite:///path`, with an absolute path.
+            database: the file.
             make_parent: create the file's directory too; for the default location only.
             busy_budget_s: how long, in seconds, a decision waits for another program's write lock.
             poll_s: how often, in seconds, `wait_for_change` looks for appends of other processes.
             cached_sagas: how many folded sagas are kept in memory.
             clock: seconds since the epoch, for the times that people read.
             file_system_of: names the type of file system of a path.
-
-        Raises:
-            ValueError: `url` is not one of a SQLite file with an absolute path.
         """
-        file = SqliteFile(path=sqlite_path(url), make_parent=make_parent, file_system_of=file_system_of)
+        file = SqliteFile(path=_real(database), make_parent=make_parent, file_system_of=file_system_of)
         folds = Folds(cached_sagas)
         write_thread = ConnectionThread("saga-log-writer", file.writer, file.translate)
         read_thread = ConnectionThread("saga-log-reader", file.reader, file.translate)
@@ -176,32 +172,24 @@ class SqlSagaLog:
                 await anyio.sleep(0.01)
 
 
-def sqlite_path(url: str) -> Path:
-    """The file that a database URL names.
-
-    Raises:
-        ValueError: it names none, or not by an absolute path.
-    """
-    parsed = make_url(url)
-    if parsed.get_backend_name() != "sqlite" or parsed.database is None or not Path(parsed.database).is_absolute():
-        raise ValueError(f'"{parsed.render_as_string()}" is not sqlite:/// with an absolute path')
-    return Path(parsed.database)
+def _real(database: Path) -> Path:
+    """The file itself: processes that know it by different names have to meet in one owners' directory."""
+    return database.resolve()
 
 
 @contextlib.contextmanager
-def claim_owner(url: str, *, make_parent: bool = False, serves: str = "") -> Generator[Owners]:
+def claim_owner(database: Path, *, make_parent: bool = False, serves: str = "") -> Generator[Owners]:
     """Prove to other processes of this machine that this one lives, until the block ends; the port's `Owners`.
 
     Args:
-        url: the database, as for `SqlSagaLog.open`.
+        database: the file, as for `SqlSagaLog.open`.
         make_parent: as for `SqlSagaLog.open`.
         serves: realm whose sagas this process drives until it ends; commands look for it.
 
     Raises:
-        ValueError: `url` is not one of a SQLite file with an absolute path.
         LogUnavailable: the directory beside the database cannot be written.
     """
-    path = sqlite_path(url)
+    path = _real(database)
     if make_parent:
         files.create_directory(path.parent)
     with contextlib.ExitStack() as held:
