@@ -326,3 +326,11 @@ def test_reading_flagging_and_losing_a_reply_change_nothing_that_counts() -> Non
     saga = saga_of(*done(1), e.ReadRecorded(tool="look"), e.ReplyLost(step=1), e.SagaIdled())
     assert [item.kind for item in items(saga)] == [ItemKind.IDLE]
     assert (reported_state(saga), saga.step(1).reply_lost) == ("active", True)
+
+
+def test_the_time_of_a_doubt_is_counted_from_the_end_of_its_call() -> None:
+    """S4.2: what still runs is aborted after the wait; what has ended meanwhile is probed for its full time."""
+    saga = saga_of(intended(1, a.PROBABLE), in_doubt(1, running=True))
+    assert step_decisions.abort_after_wait(saga, 1, DRIVING)
+    ended = fold(saga, [e.StepRunEnded(step=1, end_known=True)])
+    assert step_decisions.abort_after_wait(ended, 1, DRIVING) == ()

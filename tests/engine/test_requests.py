@@ -160,3 +160,24 @@ async def test_draining_finishes_the_undo_that_runs_and_begins_no_other(world: W
         saga = await server.engine.saga(saga_id)
         assert [step.state for step in saga.steps] == [StepState.SUCCEEDED, StepState.COMPENSATED]
     assert [line.args["item"] for line in world.sent("release")] == ["b"]
+
+
+async def test_draining_begins_no_undo_and_no_attempt_while_a_call_still_runs(world: World, database: Path) -> None:
+    """S12.1: no new work, whatever else is waited for."""
+    world.plan(book=["err_before", "ok"], release=["0.05"])
+    clock = ManualClock()
+    async with served(database, clock=clock, on_error="hold") as server:
+        hanging, between, undone = [await server.begin() for _ in range(3)]
+        for item in "abc":
+            await server.call("reserve", undone, item=item)
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(lambda: server.call("reserve", hanging, item="z", mode="hang_before"))
+            calls.start_soon(lambda: server.call("book", between, item="y"))
+            await eventually(lambda: len(world.sent("book")) == 1 and len(world.sent("reserve")) == 4)
+            calls.start_soon(server.abort, undone)
+            await eventually(lambda: len(world.sent("release")) == 1)
+            calls.start_soon(server.engine.drain, 60.0)
+            await eventually(lambda: len(world.did()) == 4)
+            world.go()
+        assert len(world.sent("release")) == 1
+        assert len(world.sent("book")) == 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from saga_mcp.domain.duties import busy
 from saga_mcp.domain.rollback import in_scope, step_item
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, PartAction, PartState, Phase, StepState, Urgency
@@ -68,6 +69,13 @@ def items(saga: Saga) -> tuple[Item, ...]:
         if kind is not None:
             found.append(_item(saga, step, kind))
     return tuple(found)
+
+
+def idles(saga: Saga) -> bool:
+    """Whether it is open and nobody does anything: nothing runs or is due, and no person is asked anything (S9.4)."""
+    if saga.phase is not Phase.ACTIVE or busy(saga):
+        return False
+    return all(item.kind is ItemKind.IDLE for item in items(saga))
 
 
 def _item(saga: Saga, step: Step, kind: ItemKind) -> Item:

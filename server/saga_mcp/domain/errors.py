@@ -17,6 +17,7 @@ SagaError
 └─ LogError
    ├─ LogConflict         another process appended first, again and again
    ├─ LogUnavailable      nothing was stored, so nothing was sent
+   ├─ LogUnsettled        it is not known whether it was stored; nothing was sent
    └─ SagaQuarantined     this saga's events cannot be read; all others go on
 """
 
@@ -174,6 +175,13 @@ class LogUnavailable(LogError):
     """The saga log cannot be written, so nothing was stored and nothing was sent."""
 
     code: ClassVar[str] = "log_unavailable"
+
+
+class LogUnsettled(LogError):
+    """The saga log did not say whether it stored an append, and cannot be asked now. Nothing was sent for it.
+
+    Never to be taken for `LogUnavailable`: an intent that was stored after all is part of the saga.
+    """
 
 
 class SagaQuarantined(LogError):

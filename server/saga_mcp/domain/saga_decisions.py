@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from saga_mcp.domain.attention import idles
 from saga_mcp.domain.draft import Draft, Driving
 from saga_mcp.domain.duties import Abort, duties
 from saga_mcp.domain.errors import (
@@ -22,6 +23,7 @@ from saga_mcp.domain.events import (
     Event,
     SagaClaimed,
     SagaCommitted,
+    SagaIdled,
     SagaOpened,
     SavepointSet,
     StepIntended,
@@ -252,6 +254,11 @@ def set_savepoint(saga: Saga, name: str) -> tuple[Event, ...]:
     return tuple(draft.events)
 
 
+def flag_idle(saga: Saga) -> tuple[Event, ...]:
+    """Record that nothing happened for the idle limit; it stays so until the next step (S9.4)."""
+    return (SagaIdled(),) if idles(saga) and not saga.idle else ()
+
+
 def claim(saga: Saga, driver: str) -> tuple[Event, ...]:
     """Take over driving; nothing to append where it is ours already."""
     return () if saga.driver == driver else (SagaClaimed(driver=driver),)
@@ -268,6 +275,11 @@ def abort_as_due(saga: Saga, driving: Driving) -> tuple[Event, ...]:
             draft.abort(request, driving.bind)
             break
     return draft.close(driving)
+
+
+def finish_rollback(saga: Saga, driving: Driving) -> tuple[Event, ...]:
+    """End the rollback, where nothing is left to undo."""
+    return Draft(saga).close(driving)
 
 
 def take_over(saga: Saga, driving: Driving, dead: Callable[[str], bool]) -> tuple[Event, ...]:

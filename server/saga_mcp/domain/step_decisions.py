@@ -178,7 +178,8 @@ def abort_after_wait(saga: Saga, number: int, driving: Driving) -> tuple[Event, 
     """`probe_for_s` after the time limit without an answer: the policy's abort begins, and waits for it (S4.2)."""
     draft = Draft(saga)
     step = saga.step(number)
-    if step.state is StepState.IN_DOUBT and step.kind is not Kind.RETRIABLE:
+    # One that has ended meanwhile is probed, or was aborted at once: its time is counted from its end.
+    if step.state is StepState.IN_DOUBT and step.running and step.kind is not Kind.RETRIABLE:
         draft.abort_on_error(f"step_failed:{number}", driving)
     return draft.close(driving)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from saga_mcp.domain.draft import Draft, Driving
 from saga_mcp.domain.events import (
@@ -43,6 +45,15 @@ class Parking:
     urgency: Urgency = Urgency.NORMAL
 
 
+Follow: TypeAlias = Callable[[Saga], tuple[Event, ...]]
+"""What goes into the same append as an outcome, given the state after it."""
+
+
+def nothing_follows(_saga: Saga) -> tuple[Event, ...]:
+    """The outcome stands alone."""
+    return ()
+
+
 def undo_intended(saga: Saga, number: int, part: str, owner: str) -> tuple[Event, ...]:
     """Record an undo attempt before it is sent; none where it is not, or no longer, its turn."""
     return (UndoIntended(step=number, part=part, owner=owner),) if _at_turn(saga, number, part) else ()
@@ -53,14 +64,18 @@ def _at_turn(saga: Saga, number: int, part: str) -> bool:
     return turn is not None and turn.step.number == number and turn.part.id == part
 
 
-def undo_done(saga: Saga, number: int, part: str, answer: str, driving: Driving) -> tuple[Event, ...]:
-    """The undo took effect, had taken it before, or had nothing to do."""
+def undo_done(
+    saga: Saga, number: int, part: str, answer: str, driving: Driving, *, follow: Follow = nothing_follows
+) -> tuple[Event, ...]:
+    """The undo took effect, had taken it before, or had nothing to do; `follow` may add the next one's intent."""
     draft = Draft(saga)
     now = _part(saga, number, part)
     if now.state is PartState.INTENDED or (now.state is PartState.PENDING and _at_turn(saga, number, part)):
         draft.add(UndoSucceeded(step=number, part=part, answer=answer))
     elif open_to_settling(now, SettledBy.LATE_ANSWER, done=True):
         draft.add(UndoSettled(step=number, part=part, done=True, by=SettledBy.LATE_ANSWER, answer=answer))
+    for event in follow(draft.saga):
+        draft.add(event)
     return draft.close(driving)
 
 

@@ -90,6 +90,14 @@ class OnError(StrEnum):
     HOLD = "hold"
 
 
+class OnIdle(StrEnum):
+    """What becomes of a saga that was forgotten (S9.4)."""
+
+    FLAG = "flag"
+    ABORT = "abort"
+    COMMIT = "commit"
+
+
 class OnUndoFailure(StrEnum):
     """Whether a stuck undo halts the older ones (S5.4)."""
 

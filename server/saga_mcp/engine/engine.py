@@ -25,6 +25,7 @@ from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.first_turn import FirstTurns, new_saga_id
 from saga_mcp.engine.forward import Forward
+from saga_mcp.engine.idling import Idling
 from saga_mcp.engine.port import (
     Caller,
     CallReply,
@@ -52,6 +53,7 @@ class Engine:
         self._forward = Forward(workshop, self._driver, tasks)
         self._delivery = Delivery()
         self._first_turns = FirstTurns(workshop)
+        self._idling = Idling(workshop, self._driver)
         self._running: set[Ticket] = set()
         self._idle = anyio.Event()
         self._draining = False
@@ -90,6 +92,7 @@ class Engine:
             engine = cls(workshop, tasks)
             if drive:
                 engine._driver.start(engine._forward)
+                tasks.start_soon(engine._idling.watch)
             try:
                 yield engine
             finally:
@@ -223,6 +226,7 @@ class Engine:
             saga=saga,
             step=ticket.number,
             replayed=ticket.replayed,
+            was_idle=ticket.was_idle,
         )
 
     # --- sagas --------------------------------------------------------------------------------------------------------
@@ -326,11 +330,14 @@ class Engine:
     async def drain(self, grace_s: float) -> None:
         """Start nothing new, and wait at most that long for what runs to be recorded (S12.1)."""
         self._draining = True
+        self._idling.stop()
+        self._driver.stop()
+        self._forward.stop()
         with anyio.move_on_after(grace_s):
             while self._running:
                 self._idle = anyio.Event()
                 await self._idle.wait()
-            await self._driver.stop()
+            await self._driver.stopped()
 
     async def _decide(self, saga_id: str, decider: Decider) -> Decided:
         realm = self._shop.settings.realm

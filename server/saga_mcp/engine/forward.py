@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+import anyio
 import structlog
 from anyio.abc import TaskGroup
 
@@ -39,8 +40,9 @@ from saga_mcp.domain.step_decisions import (
     timed_out,
 )
 from saga_mcp.domain.values import JsonObject, PartAction, Phase, StepState
+from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
-from saga_mcp.engine.supervise import Limits, Supervised
+from saga_mcp.engine.supervise import Limits, Supervised, wait_for
 from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.tools.pair import Pair
@@ -56,8 +58,13 @@ class Forward:
         self._shop = workshop
         self._driver = driver
         self._tasks = tasks
+        self._stopping = anyio.Event()
         self._in_hand: dict[tuple[str, int], Ticket] = {}
         """Steps that a task here sends, and sends again."""
+
+    def stop(self) -> None:
+        """Send nothing again: what is between two attempts is settled by whoever comes next."""
+        self._stopping.set()
 
     async def run(self, order: Order, ticket: Ticket) -> None:
         """Do the whole step. What the log refused, or the tool did, stands on the ticket."""
@@ -74,6 +81,7 @@ class Forward:
             ticket.known.set()
             return
         ticket.saga = decided.saga
+        ticket.was_idle = decided.before.idle
         (call,) = repeat
         ticket.number = len(decided.saga.steps) if isinstance(call, NewStep) else call.number
         ticket.repeats = not isinstance(call, NewStep)
@@ -170,9 +178,9 @@ class Forward:
             return
         step = saga.step(number)
         pair = await self._shop.pair(step)
-        tool = self._shop.catalogue.tool(step.tool)
+        tool, obstacle = tool_of(self._shop.catalogue, step)
         if tool is None or step.attempts >= pair.retry.attempts:
-            error = step.error if tool is not None else f"the tool {step.tool} is not available in this config"
+            error = obstacle or step.error
             await self._shop.decide(saga.id, lambda now, _: give_up_retriable(now, number, error))
             return
         ticket = Ticket(saga_id=saga.id, number=number, saga=saga)
@@ -199,7 +207,9 @@ class Forward:
 
     async def _next_attempt(self, ticket: Ticket, pair: Pair) -> bool:
         made = ticket.saga.step(ticket.number).attempts if ticket.saga is not None else 1
-        await self._shop.clock.sleep(self._shop.clock.jitter(pair.retry.delay_s(max(made, 1))))
+        delay_s = self._shop.clock.jitter(pair.retry.delay_s(max(made, 1)))
+        if await wait_for(self._stopping, delay_s, self._shop.clock) or not self._shop.claimed:
+            return False
         me = self._shop.owners.me
         # Nothing is sent before this is stored; given up here, the step would stay between two attempts for ever.
         decided = await self._shop.record(ticket.saga_id, lambda saga, _: attempt_again(saga, ticket.number, me))

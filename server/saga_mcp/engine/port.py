@@ -9,7 +9,7 @@ from typing import Protocol
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import OnError, OnUndoFailure
+from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.tools.port import ToolAnswer
 
 
@@ -27,6 +27,11 @@ class EngineSettings:
     """How long probing looks for a verdict before the policy acts without one (S4.2)."""
     recovery_every_s: float = 1.0
     """How often work of dead processes is looked for, besides when the log changes."""
+    idle_flag_s: float = 3600.0
+    """Watched seconds without a step after which a saga becomes an attention item (S9.4)."""
+    idle_end_s: float = 86400.0
+    """Watched seconds without a step after which `on_idle` is carried out."""
+    on_idle: OnIdle = OnIdle.FLAG
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +61,8 @@ class CallReply:
     """Number of the call's step; 0 for a read-only call, or while the intent is not stored yet."""
     opened: bool = False
     """This call opened the saga."""
+    was_idle: bool = False
+    """The saga had been flagged as idle when the call came."""
     replayed: bool = False
     """Nothing was sent: it is the stored answer of an equal call (S8)."""
 

@@ -6,6 +6,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import probed_absent, probed_landed, probes_ended
+from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.tools.pair import Retry
@@ -25,14 +26,12 @@ class Probing:
         """Probe one step that no longer runs, until a verdict is stored or `probe_for_s` is over."""
         step = saga.step(number)
         pair = await self._shop.pair(step)
-        tool = self._shop.catalogue.tool(step.tool)
+        tool, obstacle = tool_of(self._shop.catalogue, step)
         clock = self._shop.clock
         began = clock.now()
         for attempt in range(1, 1_000):
             asked_at = clock.now() - began
-            verdict = (
-                NoVerdict(error="the tool is not available") if tool is None else await self._ask(tool, saga, number)
-            )
+            verdict = NoVerdict(error=obstacle) if tool is None else await self._ask(tool, saga, number)
             match verdict:
                 case Landed():
                     await self._landed(saga.id, number, verdict)

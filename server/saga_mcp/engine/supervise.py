@@ -11,11 +11,15 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import anyio
+import anyio.lowlevel
+import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.engine.clock import Clock
 
 T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
 
 _STOP_GRACE_S = 5.0
 """How long a cancelled call may take to end before it counts as one that cannot be stopped."""
@@ -92,24 +96,37 @@ class Supervised(Generic[T]):
         """The answer, in time or late; None: the call was stopped at its hard deadline.
 
         Args:
-            on_timeout: called when the wait ends and the call does not.
-            on_overdue: called when the hard deadline passes and the call cannot be stopped.
+            on_timeout: called when the wait ends and the call does not. What goes wrong there does not touch the call.
+            on_overdue: likewise, when the hard deadline passes and the call cannot be stopped.
         """
         limits = self._limits
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._run)
             if await wait_for(self._ended, limits.timeout_s, self._clock):
                 return self._answer
-            await on_timeout()
+            await self._tell(on_timeout)
             if await wait_for(self._ended, limits.hard_deadline_s - limits.timeout_s, self._clock):
                 return self._answer
-            if limits.stoppable:
-                self._scope.cancel()
-                if await wait_for(self._ended, _STOP_GRACE_S, self._clock):
-                    return self._answer
-            await on_overdue()
+            # A thread does not hear this while it runs; one that still waits for its turn must not get it any more.
+            self._scope.cancel()
+            if await self._stops():
+                return self._answer
+            await self._tell(on_overdue)
             await self._ended.wait()
         return self._answer
+
+    async def _stops(self) -> bool:
+        if self._limits.stoppable:
+            return await wait_for(self._ended, _STOP_GRACE_S, self._clock)
+        for _ in range(3):  # scheduler turns, for a call that has not begun
+            await anyio.lowlevel.checkpoint()
+        return self._ended.is_set()
+
+    async def _tell(self, callback: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await callback()
+        except Exception:  # noqa: BLE001 - the call goes on, and its outcome will be recorded all the same
+            _log.exception("observation_failed")
 
     async def _run(self) -> None:
         try:

@@ -35,6 +35,8 @@ class Ticket:
     repeats: bool = False
     """The call is one that was made before: it joined that one, or got its stored answer."""
     replayed: bool = False
+    was_idle: bool = False
+    """The saga had been flagged as idle before this call."""
     saga: Saga | None = None
     answer: ToolAnswer | None = None
     error: Exception | None = None

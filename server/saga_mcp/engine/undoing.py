@@ -9,7 +9,6 @@ import structlog
 from saga_mcp.domain.duties import ProbeUndo, RunUndo
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.ids import undo_key
-from saga_mcp.domain.machine import fold
 from saga_mcp.domain.rollback import next_undo
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.undo_decisions import (
@@ -25,6 +24,7 @@ from saga_mcp.domain.undo_decisions import (
     undo_timed_out,
 )
 from saga_mcp.domain.values import Effect, ItemKind, JsonObject, PartAction, PartState
+from saga_mcp.engine.place import misplaced
 from saga_mcp.engine.supervise import Limits, Supervised
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
@@ -109,8 +109,7 @@ class Undoing:
             return Parking(item=ItemKind.DEAD_LETTER, message=message)
         tool = self._shop.catalogue.tool(step.tool)
         if tool is not None and tool.pair.target_id != step.plan.target_id:
-            message = f"{step.tool} now points to another place than the one where the step was done"
-            return Parking(item=ItemKind.TARGET_CHANGED, message=message)
+            return Parking(item=ItemKind.TARGET_CHANGED, message=misplaced(step.tool))
         if part.attempts >= self._policy(pair, part).retry.attempts:
             return Parking(item=ItemKind.DEAD_LETTER, message=part.error or "the attempts are used up")
         return None
@@ -158,7 +157,7 @@ class Undoing:
     def _outcome(self, number: int, part: Part, outcome: UndoOutcome | None, policy: UndoPolicy) -> Decider:
         match outcome:
             case Undone(answer=answer):
-                return lambda now, d: self._and_next(now, undo_done(now, number, part.id, answer, d))
+                return lambda now, d: undo_done(now, number, part.id, answer, d, follow=self._next_intent)
             case UndoMissed():
                 miss = UndoMiss(effect=outcome.effect, error=outcome.error, counted=outcome.counted)
                 used_up = outcome.counted and part.attempts >= policy.retry.attempts
@@ -173,15 +172,16 @@ class Undoing:
                 return lambda now, d: undo_lost(now, number, part.id, "deadline", d)
         return lambda now, d: undo_missed(now, number, part.id, miss, d, parking=parking)
 
-    def _and_next(self, saga: Saga, events: tuple[Event, ...]) -> tuple[Event, ...]:
-        """The outcome, and in the same append the intent of the part that follows (DESIGN.md section 8)."""
-        after = fold(saga, events)
-        turn = next_undo(after)
-        if self._stopping or turn is None or turn.part.tries or turn.part.spec.action is not PartAction.CALL:
-            return events
+    def _next_intent(self, saga: Saga) -> tuple[Event, ...]:
+        """The intent of the part that follows, for the same append as an outcome (DESIGN.md section 8)."""
+        turn = next_undo(saga)
+        if turn is None or turn.part.tries or turn.part.spec.action is not PartAction.CALL:
+            return ()
+        if self._stopping or not self._shop.claimed:
+            return ()
         if self._obstacle(turn.step, turn.part, self._shop.pair_in_decision(turn.step)) is not None:
-            return events
-        return (*events, *undo_intended(after, turn.step.number, turn.part.id, self._shop.owners.me))
+            return ()
+        return undo_intended(saga, turn.step.number, turn.part.id, self._shop.owners.me)
 
     async def probe(self, saga: Saga, duty: ProbeUndo) -> None:
         """Ask whether an in-doubt undo took effect (S6.4). No pair has such a probe yet: a person is asked."""

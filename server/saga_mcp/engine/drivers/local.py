@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, busy, duties, owners
 from saga_mcp.domain.errors import LogUnavailable, SagaQuarantined
-from saga_mcp.domain.saga_decisions import abort_as_due, take_over
+from saga_mcp.domain.saga_decisions import abort_as_due, finish_rollback, take_over
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.supervise import wait_for
@@ -71,14 +71,17 @@ class LocalDriver:
         self._tasks.start_soon(self._watch)
         self._tasks.start_soon(self._scan)
 
-    async def stop(self) -> None:
-        """Begin no new undo, and return when the ones under way are recorded."""
+    def stop(self) -> None:
+        """Begin no new undo."""
         self._stopping = True
         self._undoing.stop()
-        while self._drives:
-            drive = next(iter(self._drives.values()))
+        for drive in self._drives.values():
             drive.wake.set()
-            await drive.rested.wait()
+
+    async def stopped(self) -> None:
+        """Return when what was under way is recorded."""
+        while self._drives:
+            await next(iter(self._drives.values())).rested.wait()
 
     async def wake(self, saga_id: str) -> None:
         """Drive the saga, or let the task that does look again."""
@@ -128,6 +131,8 @@ class LocalDriver:
         while not self._stopping and self._shop.claimed:
             drive.wake = anyio.Event()
             saga = await self._take(saga_id)
+            if saga.driver != self._shop.owners.me:
+                return  # somebody living drives it
             acted = False
             pause = self._shop.settings.recovery_every_s
             for duty in duties(saga):
@@ -183,8 +188,10 @@ class LocalDriver:
         match duty:
             case RunUndo():
                 await self._undoing.run(saga, duty)
-            case Abort() | Finish():
+            case Abort():
                 await self._shop.decide(saga.id, abort_as_due)
+            case Finish():
+                await self._shop.decide(saga.id, finish_rollback)
             case Probe() | ProbeUndo() | Resend():  # pragma: no cover - these run beside
                 pass
 

@@ -1,0 +1,21 @@
+"""A saga is undone, probed and sent again only where it was done (SEMANTICS.md S1.2; DESIGN.md rule 12)."""
+
+from __future__ import annotations
+
+from saga_mcp.domain.state import Step
+from saga_mcp.tools.port import Catalogue, Tool
+
+
+def tool_of(catalogue: Catalogue, step: Step) -> tuple[Tool | None, str]:
+    """The step's tool as this process has it, or None and why it may not be called for this step."""
+    tool = catalogue.tool(step.tool)
+    if tool is None:
+        return None, f"{step.tool} is not available in this config"
+    if tool.pair.target_id != step.plan.target_id:
+        return None, misplaced(step.tool)
+    return tool, ""
+
+
+def misplaced(name: str) -> str:
+    """What is wrong where a name stands for another place than when the step was done."""
+    return f"{name} now points to another place than the one where the step was done"
