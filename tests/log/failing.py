@@ -47,10 +47,24 @@ class FailingLog:
         return await self._inner.history(saga_id, after_seq=after_seq, limit=limit)
 
     async def sagas(
-        self, realm: str, *, open_only: bool = False, attention_only: bool = False, limit: int = 100, offset: int = 0
+        self,
+        realm: str,
+        *,
+        caller: str | None = None,
+        conversation: str | None = None,
+        open_only: bool = False,
+        attention_only: bool = False,
+        limit: int = 100,
+        offset: int = 0,
     ) -> Sequence[SagaRow]:
         return await self._inner.sagas(
-            realm, open_only=open_only, attention_only=attention_only, limit=limit, offset=offset
+            realm,
+            caller=caller,
+            conversation=conversation,
+            open_only=open_only,
+            attention_only=attention_only,
+            limit=limit,
+            offset=offset,
         )
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:

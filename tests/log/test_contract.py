@@ -179,6 +179,15 @@ async def test_lists_show_the_realm_newest_first(log: SagaLog) -> None:
     assert (row.phase, row.state, row.caller, row.driver, row.seq) == ("committed", "committed", "ada", "own-1", 2)
 
 
+async def test_a_list_of_one_caller_is_not_cut_by_what_others_opened(log: SagaLog) -> None:
+    await log.decide("sg-mine", append(SagaOpened(realm="ops", driver="", caller="ada", conversation="chat-1")))
+    await log.decide("sg-old", append(SagaOpened(realm="ops", driver="", caller="ada", conversation="chat-2")))
+    await log.decide("sg-theirs", append(SagaOpened(realm="ops", driver="", caller="bob", conversation="chat-1")))
+    assert [row.id for row in await log.sagas("ops", caller="ada", limit=2)] == ["sg-old", "sg-mine"]
+    assert [row.id for row in await log.sagas("ops", caller="ada", conversation="chat-1", limit=1)] == ["sg-mine"]
+    assert [row.id for row in await log.sagas("ops", caller="", limit=1)] == []
+
+
 async def test_only_sagas_that_somebody_has_to_drive_are_busy(log: SagaLog) -> None:
     await log.decide("sg-rest", opening())
     await log.decide("sg-runs", opening())

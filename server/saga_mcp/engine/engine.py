@@ -290,9 +290,13 @@ class Engine:
         return saga
 
     async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
-        """The caller's open sagas, newest first (S1.4)."""
-        rows = await self._shop.log.sagas(self._shop.settings.realm, open_only=True, limit=limit)
-        return [row for row in rows if row.caller == caller.id]
+        """The caller's open sagas, this conversation's first, newest first (S1.4)."""
+        realm, mine = self._shop.settings.realm, caller.conversation
+        rows = await self._shop.log.sagas(realm, caller=caller.id, open_only=True, limit=limit)
+        if not mine:
+            return rows
+        ours = await self._shop.log.sagas(realm, caller=caller.id, conversation=mine, open_only=True, limit=limit)
+        return [*ours, *(row for row in rows if row.conversation != mine)][:limit]
 
     async def decide_item(self, saga_id: str, decision: PersonDecision) -> Saga:
         """Append what a person decided about an attention item, and drive on.

@@ -20,7 +20,7 @@ from saga_mcp.engine.port import Caller
 from saga_mcp.engine.workshop import Workshop
 
 _NEWEST = 20
-"""How many open sagas of the realm are looked through for the one a lost call had opened."""
+"""How many open sagas of the conversation are looked through for the one a lost call had opened."""
 
 
 def new_saga_id() -> str:
@@ -69,8 +69,15 @@ class FirstTurns:
 
     async def _opened_before(self, caller: Caller, plan: StepPlan) -> str | None:
         """The saga that this very call opened when it was first sent, where that one runs or its answer was lost."""
-        for row in await self._shop.log.sagas(self._shop.settings.realm, open_only=True, limit=_NEWEST):
-            if row.caller != caller.id or row.conversation != caller.conversation or row.steps != 1:
+        rows = await self._shop.log.sagas(
+            self._shop.settings.realm,
+            caller=caller.id,
+            conversation=caller.conversation,
+            open_only=True,
+            limit=_NEWEST,
+        )
+        for row in rows:
+            if row.steps != 1:
                 continue
             saga = await self._shop.log.load(row.id)
             if self._is_first_sending(saga, plan):

@@ -123,9 +123,20 @@ class SagaLog(Protocol):
         ...
 
     async def sagas(
-        self, realm: str, *, open_only: bool = False, attention_only: bool = False, limit: int = 100, offset: int = 0
+        self,
+        realm: str,
+        *,
+        caller: str | None = None,
+        conversation: str | None = None,
+        open_only: bool = False,
+        attention_only: bool = False,
+        limit: int = 100,
+        offset: int = 0,
     ) -> Sequence[SagaRow]:
-        """Rows of the realm, newest first. `open_only`: phase not final, or open items."""
+        """Rows of the realm, or of one caller or conversation in it, newest first.
+
+        `open_only`: phase not final, or open items.
+        """
         ...
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:

@@ -112,12 +112,27 @@ class SqlSagaLog:
         return await self._read(lambda connection: reads.history(connection, saga_id, after_seq, limit))
 
     async def sagas(
-        self, realm: str, *, open_only: bool = False, attention_only: bool = False, limit: int = 100, offset: int = 0
+        self,
+        realm: str,
+        *,
+        caller: str | None = None,
+        conversation: str | None = None,
+        open_only: bool = False,
+        attention_only: bool = False,
+        limit: int = 100,
+        offset: int = 0,
     ) -> Sequence[SagaRow]:
         """See `SagaLog.sagas`."""
         return await self._read(
             lambda connection: reads.sagas(
-                connection, realm, open_only=open_only, attention_only=attention_only, limit=limit, offset=offset
+                connection,
+                realm,
+                caller=caller,
+                conversation=conversation,
+                open_only=open_only,
+                attention_only=attention_only,
+                limit=limit,
+                offset=offset,
             )
         )
 

@@ -94,11 +94,23 @@ def history(connection: Connection, saga_id: str, after_seq: int, limit: int) ->
         raise SagaQuarantined(saga_id, str(error)) from error
 
 
-def sagas(
-    connection: Connection, realm: str, *, open_only: bool, attention_only: bool, limit: int, offset: int
+def sagas(  # noqa: PLR0913 - the arguments of the port, and the connection
+    connection: Connection,
+    realm: str,
+    *,
+    caller: str | None,
+    conversation: str | None,
+    open_only: bool,
+    attention_only: bool,
+    limit: int,
+    offset: int,
 ) -> list[SagaRow]:
-    """Rows of a realm, newest first."""
+    """Rows of a realm, or of one caller or conversation in it, newest first."""
     statement = select(*_ROW_COLUMNS).where(saga.c.realm == realm)
+    if caller is not None:
+        statement = statement.where(saga.c.caller == caller)
+    if conversation is not None:
+        statement = statement.where(saga.c.conversation == conversation)
     if open_only:
         statement = statement.where(saga.c.open)
     if attention_only:

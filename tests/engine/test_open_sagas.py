@@ -1,0 +1,48 @@
+"""Whose sagas an agent sees, and finds again: its own, however many others are open (SEMANTICS.md S1.4, S1.5)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+from tests.world.reading import World
+from tests.world.server import served
+
+from saga_mcp.engine.port import Caller
+
+CROWD = 25
+"""More open sagas than are looked through."""
+
+
+async def test_an_agents_open_sagas_are_not_crowded_out_by_those_of_others(world: World, database: Path) -> None:
+    async with served(database) as server:
+        mine = await server.engine.begin(Caller(id="ada"))
+        for _ in range(CROWD):
+            await server.engine.begin(Caller(id="bob"))
+        assert [row.id for row in await server.engine.open_sagas(Caller(id="ada"), limit=5)] == [mine.id]
+    assert world.order == []
+
+
+async def test_the_sagas_of_this_conversation_are_listed_before_newer_ones(world: World, database: Path) -> None:
+    async with served(database) as server:
+        ours = await server.engine.begin(Caller(conversation="chat-1"))
+        others = [(await server.engine.begin(Caller(conversation="chat-2"))).id for _ in range(CROWD)]
+        listed = [row.id for row in await server.engine.open_sagas(Caller(conversation="chat-1"), limit=5)]
+        assert listed == [ours.id, *others[:-5:-1]]
+    assert world.order == []
+
+
+async def test_a_first_call_that_is_sent_again_finds_its_saga_behind_many_newer_ones(
+    world: World, database: Path
+) -> None:
+    """S8.3, without `saga_id`."""
+    caller = Caller(conversation="chat-1")
+    with anyio.fail_after(20):
+        async with served(database) as server:
+            first = await server.engine.call("reserve", {"item": "a"}, caller=caller)
+        async with served(database) as server:
+            for _ in range(CROWD):
+                await server.engine.begin(Caller(conversation="chat-2"))
+            again = await server.engine.call("reserve", {"item": "a"}, caller=caller)
+            assert (again.saga_id, again.replayed) == (first.saga_id, True)
+    assert world.order == ["reserve(a)"]
