@@ -168,23 +168,10 @@ def test_an_idle_policy_that_would_not_be_kept_is_refused(tmp_path: Path) -> Non
     }
 
 
-def test_promises_of_the_code_that_would_not_be_kept_are_refused(tmp_path: Path) -> None:
+def test_what_is_wrong_in_the_code_is_listed_with_what_is_wrong_in_the_config(tmp_path: Path) -> None:
     code = """
 from saga_tools import ToolRegistry
 registry = ToolRegistry()
-
-@registry.tool(kind="pivot", approval=True, secret=["card"], resource="{card}")
-def pay(card: str) -> None: ...
-
-@registry.tool
-def put(name: str) -> None: ...
-
-@registry.undoes(put)
-def take(name: str) -> None: ...
-
-@registry.captures(put)
-def before(name: str) -> str:
-    return name
 
 @registry.invariant
 async def rule(results: dict[str, int]) -> None: ...
@@ -193,11 +180,7 @@ async def rule(results: dict[str, int]) -> None: ...
     with pytest.raises(ConfigInvalid) as caught:
         load_config(path, {})
     assert [str(problem) for problem in caught.value.problems] == [
-        "python.shop: invariant `rule` is async; make it a plain function",
-        *(
-            f"python.shop: {promise} is not supported by this version yet"
-            for promise in ["pay: approval", "pay: resource", "pay: secret", "put: captures"]
-        ),
+        "python.shop: rule: an invariant is asked at once; make it a plain function (shop.py:5)",
     ]
 
 

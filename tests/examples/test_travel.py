@@ -15,6 +15,7 @@ import pytest
 
 from saga_mcp.testing import CallFailed, Harness
 from saga_tools import Call, NeedsPerson, NoEffect, Undo
+from saga_tools.server import registered
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "travel" / "travel.py"
 ADA, BABBAGE = "4000-0000-0000-0077", "4000-0000-0000-0341"
@@ -59,7 +60,7 @@ def undo_of(call: Call) -> Undo[Any]:
 
 async def test_every_tool_of_the_example_is_sound(world: World) -> None:
     assert world.travel.registry.check() == []
-    assert list(world.travel.registry.tools) == [
+    assert list(registered(world.travel.registry).tools) == [
         "search_flights",
         "search_hotels",
         "book_flight",

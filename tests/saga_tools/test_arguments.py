@@ -15,7 +15,8 @@ from jsonschema import Draft202012Validator, validate
 from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from saga_tools import InvalidArguments, RegisteredTool, ToolRegistry
+from saga_tools import InvalidArguments, ToolRegistry
+from saga_tools.server import RegisteredTool, registered
 
 
 class Cabin(Enum):
@@ -40,8 +41,8 @@ class Extras(TypedDict):
 
 def tool_of(function: Callable[..., object]) -> RegisteredTool:
     registry = ToolRegistry()
-    registry.add(function, name="tool", kind="pivot")
-    return registry.tools["tool"]
+    registry.tool(name="tool", kind="pivot")(function)
+    return registered(registry).tools["tool"]
 
 
 def book(  # noqa: PLR0913, PLR0917  # one of each kind
@@ -238,7 +239,7 @@ def test_python_values_for_an_undo_part_are_stored_and_read_back() -> None:
     @registry.part
     def release(leg: Leg, cents: int) -> None: ...
 
-    arguments = registry.callables["release"].arguments
+    arguments = registered(registry).callables["release"].arguments
     stored = arguments.encode({"leg": Leg(to="LIS", on=date(2026, 12, 1)), "cents": 2**70})
     assert stored == {"leg": {"to": "LIS", "on": "2026-12-01"}, "cents": 2**70}
     assert arguments.kwargs_from_json(stored) == {"leg": Leg(to="LIS", on=date(2026, 12, 1)), "cents": 2**70}

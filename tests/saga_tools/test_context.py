@@ -38,9 +38,9 @@ def test_a_call_and_an_undo_cannot_be_changed() -> None:
 
 
 def test_an_undo_holds_what_its_test_gives_it() -> None:
-    undo = Undo[str].for_test(args={"customer": "ada"}, result="c1", cause="operator", results={"book": 1}, capture=2)
+    undo = Undo[str].for_test(args={"customer": "ada"}, result="c1", cause="operator", results={"book": 1})
     assert (undo.args, undo.result, undo.cause) == ({"customer": "ada"}, "c1", "operator")
-    assert (undo.results, undo.capture, undo.deps) == ({"book": 1}, 2, None)
+    assert (undo.results, undo.deps) == ({"book": 1}, None)
     assert Undo[str].for_test().result is None
 
 

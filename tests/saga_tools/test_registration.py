@@ -14,7 +14,8 @@ from typing import Annotated
 import pytest
 from pydantic import Field
 
-from saga_tools import Call, GuardVerdict, PairError, Retry, ToolRegistry, Undo
+from saga_tools import Call, PairError, Retry, ToolRegistry, Undo
+from saga_tools.server import add, registered
 
 
 @dataclass
@@ -26,7 +27,7 @@ class Charge:
 def charge_registry() -> ToolRegistry:
     registry = ToolRegistry()
 
-    @registry.tool(timeout_s=10, secret=["customer"], resource="customer:{customer}", title="Charge a card")
+    @registry.tool(timeout_s=10, title="Charge a card")
     async def charge(customer: str, cents: int, call: Call) -> Charge:
         """Charge a customer's card.
 
@@ -43,14 +44,6 @@ def charge_registry() -> ToolRegistry:
 
     @registry.probes(charge)
     async def find_charge(call: Call) -> Charge | None: ...
-
-    @registry.captures(charge)
-    def balance(customer: str) -> int:
-        return len(customer)
-
-    @registry.guards(charge)
-    def unchanged(customer: str, undo: Undo[Charge]) -> GuardVerdict:
-        return "as_left" if undo.result and customer else "changed"
 
     @registry.part
     def release(ip: str, undo: Undo[Charge]) -> None: ...
@@ -78,33 +71,33 @@ async def test_a_decorated_function_is_the_function_itself() -> None:
 def test_everything_that_belongs_to_a_tool_is_found_at_it() -> None:
     registry = charge_registry()
     assert registry.check() == []
-    tool = registry.tools["charge"]
+    tool = registered(registry).tools["charge"]
     assert tool.undo is not None
     assert tool.probe is not None
-    assert tool.capture is not None
-    assert tool.guard is not None
     assert (tool.undo.name, tool.undo.is_async, tool.undo.arguments.names) == ("refund", False, ("customer",))
     assert (tool.probe.name, tool.probe.is_async, tool.probe.call_parameter) == ("find_charge", True, "call")
-    assert (tool.capture.parameters, tool.guard.undo_parameter) == (("customer",), "undo")
-    assert [rule.name for rule in registry.invariants] == ["never_negative"]
-    assert {name: undo.role for name, undo in registry.callables.items()} == {"refund": "undo", "release": "part"}
+    assert [rule.name for rule in registered(registry).invariants] == ["never_negative"]
+    assert {name: undo.role for name, undo in registered(registry).callables.items()} == {
+        "refund": "undo",
+        "release": "part",
+    }
 
 
 def test_traits_are_kept_and_the_rest_has_the_documented_defaults() -> None:
     registry = charge_registry()
-    traits = registry.tools["charge"].traits
+    traits = registered(registry).tools["charge"].traits
     assert (traits.kind, traits.timeout_s, traits.deadline_s, traits.settle_s) == ("compensable", 10, 100, 5)
     assert (traits.idempotent, traits.error_means, traits.on_repeat) == (False, "unknown", "run")
-    undo = registry.callables["refund"].traits
+    undo = registered(registry).callables["refund"].traits
     assert (undo.idempotent, undo.safe_if_absent, undo.needs_result, undo.retry.attempts) == (True, True, False, 3)
-    part = registry.callables["release"].traits
+    part = registered(registry).callables["release"].traits
     assert (part.retry, part.timeout_s) == (Retry(8, 1, 300), 30)
     assert Retry(attempts=3) == Retry(3, 0.5, 20)
     assert traits.retry == Retry() == Retry(1)
 
 
 def test_the_docstring_becomes_the_descriptions() -> None:
-    tool = charge_registry().tools["charge"]
+    tool = registered(charge_registry()).tools["charge"]
     assert tool.title == "Charge a card"
     assert tool.description == "Charge a customer's card."
     described = {name: field["description"] for name, field in tool.input_schema["properties"].items()}
@@ -117,7 +110,7 @@ def test_the_call_is_found_by_its_annotation_and_never_by_its_name() -> None:
     @registry.tool(kind="pivot")
     def phone(call: str, undo: int, which: Annotated[Call | None, "optional too"] = None) -> None: ...
 
-    tool = registry.tools["phone"]
+    tool = registered(registry).tools["phone"]
     assert tool.call_parameter == "which"
     assert list(tool.input_schema["properties"]) == ["call", "undo"]
 
@@ -133,7 +126,7 @@ def test_classes_of_the_enclosing_function_are_resolved_though_annotations_are_t
     def take(seat: Seat) -> Seat:
         return seat
 
-    assert registry.tools["take"].decode({"seat": {"row": 3}}).kwargs == {"seat": Seat(3)}
+    assert registered(registry).tools["take"].decode({"seat": {"row": 3}}).kwargs == {"seat": Seat(3)}
 
 
 def test_a_field_given_as_the_default_keeps_its_default_and_constraints() -> None:
@@ -143,7 +136,7 @@ def test_a_field_given_as_the_default_keeps_its_default_and_constraints() -> Non
     @registry.tool(kind="pivot")
     def pay(cents: int = amount, tags: list[str] = tags_of) -> None: ...
 
-    tool = registry.tools["pay"]
+    tool = registered(registry).tools["pay"]
     assert tool.decode({}).kwargs == {"cents": 300, "tags": []}
     assert tool.input_schema["properties"]["cents"] == {
         "type": "integer",
@@ -169,8 +162,8 @@ def test_a_wrapped_function_is_what_its_wrapper_is() -> None:
     def pay(cents: int) -> int:
         return cents
 
-    assert registry.tools["pay"].is_async
-    assert registry.tools["pay"].arguments.names == ("cents",)
+    assert registered(registry).tools["pay"].is_async
+    assert registered(registry).tools["pay"].arguments.names == ("cents",)
 
 
 def test_a_name_and_kind_given_in_code_are_used() -> None:
@@ -180,8 +173,8 @@ def test_a_name_and_kind_given_in_code_are_used() -> None:
     def search(where: str) -> list[str]:
         return [where]
 
-    assert list(registry.tools) == ["find_flights"]
-    assert registry.tools["find_flights"].kind == "read_only"
+    assert list(registered(registry).tools) == ["find_flights"]
+    assert registered(registry).tools["find_flights"].kind == "read_only"
 
 
 def test_a_plain_function_is_added_with_its_undo_declared_elsewhere() -> None:
@@ -190,9 +183,9 @@ def test_a_plain_function_is_added_with_its_undo_declared_elsewhere() -> None:
     def create_lead(name: str) -> dict[str, str]:
         return {"lead_id": name}
 
-    assert registry.add(create_lead, paired_elsewhere=True) is create_lead
+    add(registry, create_lead)
     assert registry.check() == []
-    assert registry.tools["create_lead"].paired_elsewhere
+    assert registered(registry).tools["create_lead"].paired_elsewhere
 
 
 def test_one_function_may_undo_two_tools() -> None:
@@ -208,33 +201,10 @@ def test_one_function_may_undo_two_tools() -> None:
     @registry.undoes(hold)
     def release(seat: str) -> None: ...
 
-    assert [tool.undo is not None and tool.undo.function is release for tool in registry.tools.values()] == [True, True]
-    assert list(registry.callables) == ["release"]
-
-
-def test_approval_and_resource_follow_the_arguments_and_a_failing_condition_asks() -> None:
-    registry = ToolRegistry()
-
-    def large(cents: int) -> bool:
-        return cents > 1000 // (cents + 1)
-
-    def account(customer: str) -> str:
-        return f"customer:{customer}"
-
-    @registry.tool(kind="pivot", approval=True)
-    def launch() -> None: ...
-
-    @registry.tool(kind="pivot", approval=large, resource=account)
-    def pay(customer: str, cents: int) -> None: ...
-
-    tool = registry.tools["pay"]
-    assert tool.needs_approval({"customer": "ada", "cents": 5000})
-    assert not tool.needs_approval({"customer": "ada", "cents": 1})
-    assert tool.needs_approval({"customer": "ada", "cents": -1})
-    assert registry.tools["launch"].needs_approval({})
-    assert tool.resource_of({"customer": "ada", "cents": 1}) == "customer:ada"
-    assert registry.tools["launch"].resource_of({}) is None
-    assert charge_registry().tools["charge"].resource_of({"customer": "ada", "cents": 1}) == "customer:ada"
+    assert [
+        tool.undo is not None and tool.undo.function is release for tool in registered(registry).tools.values()
+    ] == [True, True]
+    assert list(registered(registry).callables) == ["release"]
 
 
 async def test_the_lifespan_yields_what_the_tools_share() -> None:
@@ -260,6 +230,6 @@ def test_on_undo_finds_undos_and_parts_and_names_anything_else() -> None:
 
     def unbok() -> None: ...
 
-    assert registry.callable_for(unbook) is registry.callables["unbook"]
+    assert registered(registry).callable_for(unbook) is registered(registry).callables["unbook"]
     with pytest.raises(PairError, match=r"`unbok`, which is neither.*`@registry.part` on it, did you mean `unbook`"):
-        registry.callable_for(unbok)
+        registered(registry).callable_for(unbok)

@@ -16,7 +16,8 @@ from jsonschema import Draft202012Validator, validate
 from pydantic import AfterValidator, BaseModel, field_serializer
 from typing_extensions import TypedDict  # pydantic needs this one before Python 3.12
 
-from saga_tools import InvalidResult, RegisteredTool, ToolRegistry, jsonable
+from saga_tools import ToolRegistry
+from saga_tools.server import InvalidResult, RegisteredTool, jsonable, registered
 
 
 class Charge(BaseModel):
@@ -61,7 +62,7 @@ def returning(annotation: object) -> RegisteredTool:
     give.__annotations__["return"] = annotation
     registry = ToolRegistry()
     registry.tool(kind="pivot")(give)
-    return registry.tools["give"]
+    return registered(registry).tools["give"]
 
 
 @pytest.mark.parametrize("annotation", [Charge, Seat, Totals, Node, dict[str, int], dict])
@@ -113,7 +114,7 @@ def test_without_a_return_annotation_there_is_no_schema_and_objects_are_not_wrap
     def give():  # type: ignore[no-untyped-def]  # noqa: ANN202  # the point
         return None
 
-    tool = registry.tools["give"]
+    tool = registered(registry).tools["give"]
     assert (tool.output_schema, tool.wraps_result) == (None, False)
     assert tool.result.structured({"id": 1}) == {"id": 1}
     assert tool.result.structured([1]) == {"result": [1]}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saga_tools import decode_strings
+from saga_tools.server import decode_strings
 
 ARRAY: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
 

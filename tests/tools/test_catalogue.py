@@ -14,6 +14,7 @@ from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import StepFacts, UndoContext, Undone
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 from saga_tools import Call, ToolRegistry, Undo
+from saga_tools.server import add
 
 EMPTY = StaticCatalogue([], undoers={})
 STEP = StepFacts(
@@ -150,7 +151,7 @@ async def test_cause_and_the_undos_key_are_filled_in_when_it_is_sent() -> None:
     def erase(name: str, why: str, key: str) -> None:
         seen.append({"name": name, "why": why, "key": key})
 
-    registry.add(erase, paired_elsewhere=True)
+    add(registry, erase)
     catalogue = serve(("crm", registry))
     undo = UndoEntry(tool="crm.erase", args={"name": "${args.name}", "why": "${cause}", "key": "${ step.undo_key }"})
     parts, _ = catalogue.bind(pair(undo), STEP)
@@ -219,9 +220,9 @@ def test_tools_are_offered_in_the_order_of_the_config_and_of_registration() -> N
     def a() -> None: ...
     def c() -> None: ...
 
-    second.add(c, kind="read_only")
-    first.add(b, kind="read_only")
-    first.add(a, kind="read_only")
+    second.tool(kind="read_only")(c)
+    first.tool(kind="read_only")(b)
+    first.tool(kind="read_only")(a)
     catalogue = serve(("one", first), ("two", second))
     assert list(catalogue.offered) == ["b", "a", "c"]
     assert [tool.pair.tool for tool in catalogue.offered.values()] == ["one.b", "one.a", "two.c"]

@@ -27,6 +27,7 @@ from saga_mcp.tools.port import (
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 from saga_tools import Call, NoEffect, ToolRegistry, Undo
 from saga_tools import Retry as AuthorsRetry
+from saga_tools.server import add
 
 
 async def test_a_result_is_structured_and_exact() -> None:
@@ -209,7 +210,7 @@ async def test_an_authors_validator_may_raise_anything() -> None:
     def has(value: Picky) -> None:
         called.append(value)
 
-    registry.add(put, name="put_too", paired_elsewhere=True)
+    add(registry, put, name="put_too")
     catalogue = serve(registry)
     tool = catalogue.offered["put"]
     with anyio.fail_after(5):
@@ -278,7 +279,7 @@ def test_an_undo_says_how_it_may_be_attempted() -> None:
 
     def tool() -> None: ...
 
-    registry.add(tool, paired_elsewhere=True, timeout_s=9)
+    add(registry, tool, timeout_s=9)
     catalogue = serve(registry)
     found = [catalogue.undoer(f"shop.{name}") for name in ("release", "plain", "tool")]
     assert [(each.idempotent, each.timeout_s, each.stoppable, each.retry.attempts) for each in found if each] == [

@@ -21,6 +21,7 @@ from saga_mcp.tools.port import (
 )
 from saga_mcp.tools.python import LifespanFailed, PythonRegistry, PythonThreads
 from saga_tools import Call, CannotUndo, NeedsPerson, NoEffect, ToolRegistry, Undo
+from saga_tools.server import add
 
 
 async def test_an_undo_gets_the_arguments_and_the_result_in_todays_types() -> None:
@@ -171,7 +172,7 @@ def test_a_target_is_the_registrys_own_name_or_else_the_configs() -> None:
 def plain_tools(functions: list[Callable[..., Any]]) -> ToolRegistry:
     registry = ToolRegistry()
     for function in functions:
-        registry.add(function, paired_elsewhere=True)
+        add(registry, function)
     return registry
 
 

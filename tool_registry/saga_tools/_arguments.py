@@ -137,7 +137,7 @@ def _parameter_problem(name: str, annotation: type[Any], default: object) -> tup
         reason = str(error).partition("\n")[0]
         return f"parameter `{name}` has no JSON Schema: {reason}", "use a type pydantic can read from JSON"
     if _holds(schema, "writeOnly"):  # pydantic's secret types are stored as asterisks
-        return f"parameter `{name}` hides its value, so no undo could use it", f'use `str` and secret=["{name}"]'
+        return f"parameter `{name}` hides its value, so no undo could use it", "use `str`"
     if default is ... or isinstance(default, FieldInfo):
         return None
     try:

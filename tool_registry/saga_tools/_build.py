@@ -9,24 +9,44 @@ from saga_tools import _check
 from saga_tools._arguments import Arguments, read_arguments
 from saga_tools._docstring import read_docstring
 from saga_tools._entries import Companion, Entry, Forward, Invariant, Part, Role
-from saga_tools._errors import Problem, did_you_mean
-from saga_tools._model import RegisteredFunction, RegisteredInvariant, RegisteredTool, RegisteredUndo
+from saga_tools._errors import PairError, Problem, did_you_mean
+from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredTool, RegisteredUndo
 from saga_tools._result import read_result
 from saga_tools._signature import Signature, name_of
 from saga_tools._traits import UndoTraits
 
 
 @dataclass(frozen=True, slots=True)
-class Built:
-    """A registry as a whole; where there are problems, `tools` and `callables` lack what has them."""
+class Registered:
+    """A registry as a whole.
+
+    Attributes:
+        tools: The tools by name, in the order of registration.
+        callables: The undos and parts by the name under which they are stored.
+        invariants: The rules over the results of a saga, in the order of registration.
+        problems: What is wrong; where there is something, `tools` and `callables` lack what has it.
+    """
 
     tools: Mapping[str, RegisteredTool]
     callables: Mapping[str, RegisteredUndo]
     invariants: tuple[RegisteredInvariant, ...]
     problems: tuple[Problem, ...]
 
+    def callable_for(self, function: Callable[..., object]) -> RegisteredUndo:
+        """Return the undo or part that `Call.on_undo` was given.
 
-def build(entries: Sequence[Entry]) -> Built:
+        Raises:
+            PairError: The function is neither.
+        """
+        for candidate in self.callables.values():
+            if candidate.function is function:
+                return candidate
+        name = name_of(function)
+        text = f"on_undo was given `{name}`, which is neither an undo nor a part of this registry"
+        raise PairError([Problem(name, text, f"put `@registry.part` on it{did_you_mean(name, self.callables)}")])
+
+
+def build(entries: Sequence[Entry]) -> Registered:
     """Put entries together."""
     forwards = [entry for entry in entries if isinstance(entry, Forward)]
     companions = [entry for entry in entries if isinstance(entry, Companion)]
@@ -56,10 +76,10 @@ def build(entries: Sequence[Entry]) -> Built:
             tools.setdefault(tool.name, tool)
             if tool.undo:
                 stored.setdefault(tool.undo.name, tool.undo)
-    return Built(
+    return Registered(
         MappingProxyType(tools),
         MappingProxyType(stored),
-        tuple(RegisteredInvariant(i.signature.name, i.signature.function, i.signature.is_async) for i in invariants),
+        tuple(RegisteredInvariant(i.signature.name, i.signature.function) for i in invariants),
         tuple(dict.fromkeys(problems)),
     )
 
@@ -98,9 +118,7 @@ def _tool(forward: Forward, companions: Sequence[Companion]) -> tuple[Registered
         call_parameter=signature.call_parameter,
         paired_elsewhere=forward.paired_elsewhere,
         undo=undo,
-        probe=_function(by_role.get("probe")),
-        capture=_function(by_role.get("capture")),
-        guard=_function(by_role.get("guard")),
+        probe=_probe(by_role.get("probe")),
     )
     return tool, problems
 
@@ -128,17 +146,16 @@ def _undo(
     return undo, problems
 
 
-def _function(companion: Companion | None) -> RegisteredFunction | None:
+def _probe(companion: Companion | None) -> RegisteredProbe | None:
     if companion is None:
         return None
     signature = companion.signature
-    return RegisteredFunction(
+    return RegisteredProbe(
         name=signature.name,
         function=signature.function,
         is_async=signature.is_async,
         parameters=tuple(signature.parameters),
         call_parameter=signature.call_parameter,
-        undo_parameter=signature.undo_parameter,
     )
 
 

@@ -3,15 +3,13 @@
 Pure: entries in, problems out. Nothing here raises, so that an author sees every problem at once.
 """
 
-import inspect
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from string import Formatter
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args
 
 from saga_tools._entries import Companion, Forward, Invariant
 from saga_tools._errors import Problem, did_you_mean
-from saga_tools._signature import MISSING, Signature, accepts, bare, describe
+from saga_tools._signature import MISSING, Signature, accepts, describe
 from saga_tools._traits import ErrorMeans, Kind, OnRepeat
 
 NAME = re.compile(r"[a-zA-Z0-9_]{1,48}")
@@ -46,7 +44,6 @@ def check_forward(forward: Forward) -> Iterator[Problem]:
         yield Problem(forward.name, f"settle_s is {traits.settle_s}", "use seconds, 0 or more", where)
     if traits.hard_deadline_s is not None and traits.hard_deadline_s < traits.timeout_s:
         yield Problem(forward.name, "hard_deadline_s is shorter than timeout_s", "make it longer", where)
-    yield from _check_named(forward)
 
 
 def check_timeout(tool: str, timeout_s: float, where: str) -> Iterator[Problem]:
@@ -71,7 +68,7 @@ def check_whole(forward: Forward, companions: Iterable[Companion]) -> Iterator[P
 
 
 def check_companion(companion: Companion, forward: Forward) -> Iterator[Problem]:
-    """Check an undo, probe, capture or guard against its forward action."""
+    """Check an undo or a probe against its forward action."""
     signature, kind, role = companion.signature, forward.traits.kind, companion.role
     if kind == "read_only" or (kind != "compensable" and role != "probe"):
         fix = f"drop `{signature.name}`, or make `{forward.name}` compensable"
@@ -80,7 +77,7 @@ def check_companion(companion: Companion, forward: Forward) -> Iterator[Problem]
     if signature.call_parameter and role == "undo":
         text = f"undo `{signature.name}` takes a Call, but it runs when the call is over"
         yield Problem(forward.name, text, "take an `Undo`; it has `call_key`", signature.where)
-    if signature.undo_parameter and role in {"probe", "capture"}:
+    if signature.undo_parameter and role == "probe":
         text = f"{role} `{signature.name}` takes an Undo, but none is running then"
         yield Problem(forward.name, text, "take a `Call`", signature.where)
     returns = forward.signature.returns
@@ -92,17 +89,16 @@ def check_companion(companion: Companion, forward: Forward) -> Iterator[Problem]
         text = f"probe `{signature.name}` returns {describe(signature.returns)}"
         fix = f"return what `{forward.name}` returns, {describe(returns)}, or None for known absent"
         yield Problem(forward.name, text, fix, signature.where)
-    if role == "guard" and signature.returns is not MISSING and get_origin(bare(signature.returns)) is not Literal:
-        text = f"guard `{signature.name}` returns {describe(signature.returns)}"
-        yield Problem(forward.name, text, "return a `GuardVerdict`", signature.where)
 
 
 def check_invariant(invariant: Invariant) -> Iterator[Problem]:
-    """Check that an invariant takes the results, and nothing else."""
+    """Check that an invariant takes the results and nothing else, and answers without waiting."""
     signature = invariant.signature
     if len(signature.parameters) != 1 or signature.call_parameter or signature.undo_parameter:
         fix = "take one parameter, `results`: the last result of each tool, by tool name"
         yield Problem(signature.name, "an invariant takes the results of a saga", fix, signature.where)
+    if signature.is_async:
+        yield Problem(signature.name, "an invariant is asked at once", "make it a plain function", signature.where)
 
 
 def check_unique(named: Sequence[tuple[str, Any, str]], what: str) -> Iterator[Problem]:
@@ -127,26 +123,3 @@ def _check_parameters(signature: Signature, forward: Forward) -> Iterator[Proble
             expected, given = describe(known[name].annotation), describe(parameter.annotation)
             text = f"`{name}` is {given} in `{signature.name}`, but {expected} in `{forward.name}`"
             yield Problem(forward.name, text, f"annotate it {expected}", signature.where)
-
-
-def _check_named(forward: Forward) -> Iterator[Problem]:
-    """Check the traits that name parameters: `secret`, `resource` and `approval`."""
-    traits = forward.traits
-    if isinstance(traits.secret, str):
-        yield Problem(forward.name, "secret is one text", f'write ["{traits.secret}"]', forward.signature.where)
-        return
-    named: dict[str, Iterable[str]] = {"secret": traits.secret}
-    if isinstance(traits.resource, str):
-        named["resource"] = [field for _, field, _, _ in Formatter().parse(traits.resource) if field is not None]
-    elif traits.resource is not None:
-        named["resource"] = inspect.signature(traits.resource).parameters
-    if not isinstance(traits.approval, bool):
-        named["approval"] = inspect.signature(traits.approval).parameters
-    known = forward.signature.parameters
-    for trait, names in named.items():
-        for name in names:
-            root = re.split(r"[.\[]", name)[0]
-            if root not in known:
-                text = f"{trait} names `{root}`, which is no parameter{did_you_mean(root, known)}"
-                fix = f"use its parameters: {', '.join(known) or 'it has none'}"
-                yield Problem(forward.name, text, fix, forward.signature.where)

@@ -26,7 +26,7 @@ class OnUndo(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """The call a forward action, probe, capture or guard works for.
+    """The call a forward action or a probe works for.
 
     Attributes:
         key: Idempotency key: the same for every attempt of this step, and for its probe.
@@ -46,7 +46,8 @@ class Call:
     async def on_undo(self, function: Callable[..., object], /, **arguments: object) -> None:
         """Register a further undo of this step, durable when this returns.
 
-        Such undos run after the pair's own undo, last registered first.
+        Such undos run after the pair's own undo, last registered first. A plain `def` tool, which runs in a thread,
+        says `asyncio.run(call.on_undo(...))`.
 
         Args:
             function: A function marked `@registry.part`, or an undo of this registry.
@@ -89,7 +90,6 @@ class Undo(Generic[R_co]):
         key: The undo's own idempotency key: the same for every attempt of it.
         cause: Why the step is undone: `agent`, `operator`, `step_failed:N`, `invariant:NAME` or `idle`.
         results: The last result of each tool of the saga, by tool name, as it was when the step began.
-        capture: What the pair's capture returned before the step; `None` without one.
         deps: What the registry's lifespan yielded.
     """
 
@@ -99,7 +99,6 @@ class Undo(Generic[R_co]):
     key: str
     cause: str
     results: Mapping[str, Any]
-    capture: Any = None
     deps: Any = None
 
     # An undo holds live clients, so it is never pickled. The declared None is also what lets a type
@@ -107,7 +106,7 @@ class Undo(Generic[R_co]):
     __reduce_ex__: ClassVar[None] = None  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]  # on purpose, see above
 
     @classmethod
-    def for_test(  # noqa: PLR0913  # one keyword for each attribute, all optional
+    def for_test(  # one keyword for each attribute, all optional
         cls,
         *,
         args: Mapping[str, Any] | None = None,
@@ -116,7 +115,6 @@ class Undo(Generic[R_co]):
         key: str = "test-key.u1.g0",
         cause: str = "agent",
         results: Mapping[str, Any] | None = None,
-        capture: object = None,
         deps: object = None,
     ) -> Self:
         """Build an undo for a unit test."""
@@ -127,6 +125,5 @@ class Undo(Generic[R_co]):
             key=key,
             cause=cause,
             results=results or {},
-            capture=capture,
             deps=deps,
         )

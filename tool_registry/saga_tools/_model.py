@@ -1,7 +1,7 @@
 """The frozen view of a registry that the server works with.
 
-Authors never build these; `ToolRegistry.tools` and `ToolRegistry.callables` return them. They are here, below the
-server, because they consist of nothing but an author's functions and what their annotations say.
+Authors never build or see these; `saga_tools.server.registered` returns them. They are here, below the server, because
+they consist of nothing but an author's functions and what their annotations say.
 """
 
 from collections.abc import Callable, Mapping
@@ -11,16 +11,12 @@ from typing import Any, Literal
 from saga_tools._arguments import Arguments, Decoded
 from saga_tools._json import Json
 from saga_tools._result import Result
-from saga_tools._signature import taken_by
 from saga_tools._traits import Kind, Traits, UndoTraits
-
-GuardVerdict = Literal["as_left", "as_before", "changed"]
-"""What a guard found: the world as the step left it (undo), as it was before (nothing to do), or neither (conflict)."""
 
 
 @dataclass(frozen=True, slots=True)
-class RegisteredFunction:
-    """A function of a pair that takes any of the forward action's parameters by name: a probe, a capture or a guard.
+class RegisteredProbe:
+    """What tells whether a forward action landed; it takes any of its parameters by name.
 
     Attributes:
         name: The function's name.
@@ -28,7 +24,6 @@ class RegisteredFunction:
         is_async: Whether it is to be awaited; a plain one belongs in a thread.
         parameters: The forward parameters it takes.
         call_parameter: Where the `Call` goes, if it takes one.
-        undo_parameter: Where the `Undo` goes, if it takes one.
     """
 
     name: str
@@ -36,7 +31,6 @@ class RegisteredFunction:
     is_async: bool
     parameters: tuple[str, ...]
     call_parameter: str | None
-    undo_parameter: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +62,6 @@ class RegisteredInvariant:
 
     name: str
     function: Callable[..., Any]
-    is_async: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +81,6 @@ class RegisteredTool:
         paired_elsewhere: Its undo is declared in the config, not here.
         undo: What undoes it.
         probe: What tells whether an in-doubt call landed.
-        capture: The read made before it.
-        guard: The check before its undo.
     """
 
     name: str
@@ -103,9 +94,7 @@ class RegisteredTool:
     call_parameter: str | None
     paired_elsewhere: bool
     undo: RegisteredUndo | None = field(default=None)
-    probe: RegisteredFunction | None = field(default=None)
-    capture: RegisteredFunction | None = field(default=None)
-    guard: RegisteredFunction | None = field(default=None)
+    probe: RegisteredProbe | None = field(default=None)
 
     @property
     def kind(self) -> Kind:
@@ -142,20 +131,3 @@ class RegisteredTool:
     def decode_result(self, value: Json) -> object:
         """Return the Python value of a stored result; see `Result.decode`."""
         return self.result.decode(value)
-
-    def needs_approval(self, kwargs: Mapping[str, Any]) -> bool:
-        """Return whether a person must agree to a call first; where the author's condition fails, one must."""
-        approval = self.traits.approval
-        if isinstance(approval, bool):
-            return approval
-        try:
-            return bool(approval(**taken_by(approval, kwargs)))
-        except Exception:  # noqa: BLE001  # the author's code; it fails closed
-            return True
-
-    def resource_of(self, kwargs: Mapping[str, Any]) -> str | None:
-        """Return what one saga at a time holds while this call stands; raises whatever the author's function raises."""
-        resource = self.traits.resource
-        if resource is None or isinstance(resource, str):
-            return None if resource is None else resource.format_map(kwargs)
-        return resource(**taken_by(resource, kwargs))

@@ -1,18 +1,17 @@
 """`ToolRegistry`: where an author says what is a tool, and what undoes it.
 
 The decorators only write entries down and return the function as it is, so it stays directly callable and testable.
-They never raise for what does not fit: `check` lists every problem at once, and `tools` refuses to hand out a registry
-that has any.
+They never raise for what does not fit: `check` lists every problem at once, and the server refuses a registry that has
+any.
 """
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, TypeVar, Unpack, overload
 
-from saga_tools._build import Built, build
+from saga_tools._build import Registered, build
 from saga_tools._entries import Companion, Entry, Forward, Invariant, Part, Role
-from saga_tools._errors import PairError, Problem, did_you_mean
-from saga_tools._model import RegisteredInvariant, RegisteredTool, RegisteredUndo
+from saga_tools._errors import PairError, Problem
 from saga_tools._signature import name_of, read_signature
 from saga_tools._traits import TraitArguments, Traits, UndoArguments, UndoTraits
 from saga_tools._typing import F, ProbeDecorator, UndoDecorator
@@ -36,41 +35,24 @@ class ToolRegistry:
         self.lifespan = lifespan
         self.name = name
         self._entries: list[Entry] = []
-        self._built: Built | None = None
+        self._built: Registered | None = None
 
     @overload
     def tool(self, function: F, /) -> F: ...
     @overload
     def tool(self, /, **traits: Unpack[TraitArguments]) -> Callable[[F], F]: ...
     def tool(self, function: F | None = None, /, **traits: Unpack[TraitArguments]) -> F | Callable[[F], F]:
-        """Register a forward action; bare, or with traits (see `Traits`).
+        """Register a forward action; bare, or with traits (see `saga_tools.server.Traits`).
 
         Without `kind` it is compensable, and `undoes` must name what undoes it. Parameters become the tool's arguments,
         the docstring its description. A parameter annotated `Call` receives the call.
         """
-        if function is not None:
-            return self.add(function, **traits)
 
         def register(function: F) -> F:
-            return self.add(function, **traits)
+            self._add(function, paired_elsewhere=False, **traits)
+            return function
 
-        return register
-
-    def add(self, function: F, *, paired_elsewhere: bool = False, **traits: Unpack[TraitArguments]) -> F:
-        """Register a forward action without a decorator.
-
-        Args:
-            function: The forward action.
-            paired_elsewhere: Its undo is declared in the config, so none is missing here.
-            traits: As for `tool`.
-        """
-        own: dict[str, Any] = {**traits}
-        title: str | None = own.pop("title", None)
-        name: str = own.pop("name", None) or name_of(function)
-        signature = read_signature(function, name)
-        settings = Traits(**own)
-        self._enter(Forward(name, title, signature, settings, paired_elsewhere))
-        return function
+        return register if function is None else register(function)
 
     @overload
     def undoes(
@@ -79,7 +61,7 @@ class ToolRegistry:
     @overload
     def undoes(self, forward: Callable[..., R], /, **traits: Unpack[UndoArguments]) -> UndoDecorator[R]: ...
     def undoes(self, forward: Callable[..., Any], /, **traits: Unpack[UndoArguments]) -> UndoDecorator[Any]:
-        """Register what undoes a forward action; traits as in `UndoTraits`.
+        """Register what undoes a forward action; traits as in `saga_tools.server.UndoTraits`.
 
         It takes any of the forward action's parameters by name, with the values the call had, and optionally, last,
         an `Undo[R]` where R is what the forward action returns. Type checkers refuse an `Undo` of another result; they
@@ -100,27 +82,12 @@ class ToolRegistry:
         """
         return self._companion("probe", forward)
 
-    def captures(self, forward: Callable[..., Any], /) -> Callable[[F], F]:
-        """Register a read made before a forward action; what it returns is kept as `undo.capture`."""
-        return self._companion("capture", forward)
-
-    @overload
-    def guards(self, forward: Callable[..., Coroutine[Any, Any, R]], /) -> UndoDecorator[R]: ...
-    @overload
-    def guards(self, forward: Callable[..., R], /) -> UndoDecorator[R]: ...
-    def guards(self, forward: Callable[..., Any], /) -> UndoDecorator[Any]:
-        """Register a check made before each attempt of an undo; it takes what the undo may take.
-
-        It returns a `GuardVerdict`.
-        """
-        return self._companion("guard", forward)
-
     @overload
     def part(self, function: F, /) -> F: ...
     @overload
     def part(self, /, **traits: Unpack[UndoArguments]) -> Callable[[F], F]: ...
     def part(self, function: F | None = None, /, **traits: Unpack[UndoArguments]) -> F | Callable[[F], F]:
-        """Mark a function as one that `Call.on_undo` may name; bare, or with traits as in `UndoTraits`."""
+        """Mark a function as one that `Call.on_undo` may name; bare, or with traits as `undoes` takes."""
 
         def register(function: F) -> F:
             self._enter(Part(read_signature(function, name_of(function)), UndoTraits(**traits)))
@@ -137,46 +104,14 @@ class ToolRegistry:
         """Return everything that is wrong with the tools registered so far."""
         return list(self._view().problems)
 
-    @property
-    def tools(self) -> Mapping[str, RegisteredTool]:
-        """The tools by name, in the order of registration.
-
-        Raises:
-            PairError: Something is wrong with them; it lists every problem.
-        """
-        return self._sound().tools
-
-    @property
-    def callables(self) -> Mapping[str, RegisteredUndo]:
-        """The undos and parts by the name under which they are stored.
-
-        Raises:
-            PairError: As for `tools`.
-        """
-        return self._sound().callables
-
-    @property
-    def invariants(self) -> tuple[RegisteredInvariant, ...]:
-        """The rules over the results of a saga, in the order of registration.
-
-        Raises:
-            PairError: As for `tools`.
-        """
-        return self._sound().invariants
-
-    def callable_for(self, function: Callable[..., object]) -> RegisteredUndo:
-        """Return the undo or part that `Call.on_undo` was given.
-
-        Raises:
-            PairError: The function is neither.
-        """
-        callables = self.callables
-        for candidate in callables.values():
-            if candidate.function is function:
-                return candidate
-        name = name_of(function)
-        text = f"on_undo was given `{name}`, which is neither an undo nor a part of this registry"
-        raise PairError([Problem(name, text, f"put `@registry.part` on it{did_you_mean(name, callables)}")])
+    def _add(
+        self, function: Callable[..., object], *, paired_elsewhere: bool, **traits: Unpack[TraitArguments]
+    ) -> None:
+        own: dict[str, Any] = {**traits}
+        title: str | None = own.pop("title", None)
+        name: str = own.pop("name", None) or name_of(function)
+        signature = read_signature(function, name)
+        self._enter(Forward(name, title, signature, Traits(**own), paired_elsewhere))
 
     def _companion(self, role: Role, forward: Callable[..., Any], traits: UndoTraits | None = None) -> Callable[[F], F]:
         def register(function: F) -> F:
@@ -190,13 +125,31 @@ class ToolRegistry:
         self._entries.append(entry)
         self._built = None
 
-    def _view(self) -> Built:
+    def _view(self) -> Registered:
         if self._built is None:
             self._built = build(self._entries)
         return self._built
 
-    def _sound(self) -> Built:
-        built = self._view()
-        if built.problems:
-            raise PairError(built.problems)
-        return built
+
+def add(registry: ToolRegistry, function: Callable[..., object], **traits: Unpack[TraitArguments]) -> None:
+    """Register a forward action whose undo is declared in the config, so that none is missing in the code.
+
+    Args:
+        registry: Where to.
+        function: The forward action.
+        traits: As for `ToolRegistry.tool`.
+    """
+    # The two functions here are the server's door to a registry, kept out of authors' sight.
+    registry._add(function, paired_elsewhere=True, **traits)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see above
+
+
+def registered(registry: ToolRegistry) -> Registered:
+    """Return what a registry holds.
+
+    Raises:
+        PairError: Something is wrong with it; it lists every problem.
+    """
+    found = registry._view()  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]  # see `add`
+    if found.problems:
+        raise PairError(found.problems)
+    return found

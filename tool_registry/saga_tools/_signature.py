@@ -140,11 +140,6 @@ def accepts(target: object, source: object) -> bool:
     return related and (not same_shape or all(map(accepts, get_args(target), get_args(source))))
 
 
-def taken_by(function: Callable[..., Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of `values` that a function has a parameter for."""
-    return {name: values[name] for name in inspect.signature(function).parameters if name in values}
-
-
 def is_union(annotation: object) -> bool:
     """Return whether an annotation is a union, however written."""
     return get_origin(annotation) in (Union, types.UnionType)

@@ -5,7 +5,6 @@ server, because the author types them.
 """
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
@@ -59,9 +58,6 @@ class TraitArguments(TypedDict, total=False):
     idempotent: bool
     error_means: ErrorMeans
     on_repeat: OnRepeat
-    resource: str | Callable[..., str] | None
-    secret: Sequence[str]
-    approval: bool | Callable[..., bool]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +73,6 @@ class Traits:
         idempotent: An attempt of unknown outcome may be sent again with the same key.
         error_means: What an exception proves, other than `NoEffect`, which is always without effect.
         on_repeat: What an equal call means after the first one's answer was delivered.
-        resource: What one saga at a time may hold: a text with `{parameter}` in it, or a function of the parameters.
-        secret: Parameters whose values are stored only where an undo needs them.
-        approval: Whether a person must agree first: always, never, or by a function of the parameters.
     """
 
     kind: Kind = "compensable"
@@ -90,9 +83,6 @@ class Traits:
     idempotent: bool = False
     error_means: ErrorMeans = "unknown"
     on_repeat: OnRepeat = "run"
-    resource: str | Callable[..., str] | None = None
-    secret: Sequence[str] = ()
-    approval: bool | Callable[..., bool] = False
 
     @property
     def deadline_s(self) -> float:

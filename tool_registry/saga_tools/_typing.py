@@ -53,7 +53,7 @@ class Both(Protocol[Own, Shape, T_co]):
 
 
 class UndoDecorator(Protocol[R_co]):  # pyright: ignore[reportInvalidTypeVarUse]  # mypy requires it covariant
-    """Takes an undo, or a guard, of a forward action that returns R, and returns that very function."""
+    """Takes an undo of a forward action that returns R, and returns that very function."""
 
     @overload
     def __call__(self, function: Both[Own, [], T], /) -> Callable[Own, T]: ...

@@ -17,7 +17,7 @@ from saga_mcp.tools.binding import Path, TemplateError, compile_condition, compi
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, declare
 from saga_mcp.tools.pair import UNDO_RETRY, Pair, Retry, UndoEntry
 from saga_mcp.tools.undo_plan import MEMBERS, VARIABLES, UndoPlan, late_args
-from saga_tools import RegisteredTool, ToolRegistry
+from saga_tools import ToolRegistry
 
 _ELSEWHERE = re.compile(r"\$\{\s*(env|file):")
 _NOTHING_UNDOES = (
@@ -80,10 +80,8 @@ def declare_with(
                     on_repeat=tool.on_repeat if table.on_repeat is None else OnRepeat(table.on_repeat),
                 )
             )
-        if tools[-1].governed:
-            _check_unbuilt(("python", name), tool.registered, findings)
-            if read is None or read.whole:
-                _check_whole(path if read else ("python", name), tools[-1], findings)
+        if tools[-1].governed and (read is None or read.whole):
+            _check_whole(path if read else ("python", name), tools[-1], findings)
     return replace(coded, tools=tuple(tools))
 
 
@@ -229,21 +227,6 @@ def _check_whole(path: KeyPath, tool: DeclaredTool, findings: Findings) -> None:
     if not pair.has_probe and any(entry.names_result for entry in plan.entries):
         whose = "undo" if path[0] == "tools" else f"the undo of {tool.registered.name}"
         findings.warn(path, f"{whose} names result: a lost reply would go to a person; add a probe")
-
-
-def _check_unbuilt(path: KeyPath, registered: RegisteredTool, findings: Findings) -> None:
-    """Refuse traits that would be promised and not kept."""
-    traits = registered.traits
-    promised = {
-        "approval": traits.approval is not False,
-        "resource": traits.resource is not None,
-        "secret": bool(traits.secret),
-        "captures": registered.capture is not None,
-        "guards": registered.guard is not None,
-    }
-    for what, given in promised.items():
-        if given:
-            findings.problem(path, f"{registered.name}: {what} is {NOT_YET}")
 
 
 def _entry(undo: UndoTable) -> UndoEntry:

@@ -30,7 +30,7 @@ from saga_mcp.tools.port import (
     UndoOutcome,
 )
 from saga_mcp.tools.python import PythonTool, PythonUndo, ToolAsUndo
-from saga_tools import RegisteredTool, RegisteredUndo
+from saga_tools.server import RegisteredTool, RegisteredUndo
 
 When: TypeAlias = Literal["before", "after", "lost", "crash"]
 UndoWhen: TypeAlias = Literal["before", "after", "crash"]

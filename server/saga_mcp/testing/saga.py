@@ -25,7 +25,7 @@ from saga_mcp.log.port import Record
 from saga_mcp.testing.errors import CallFailed, ServerDied
 from saga_mcp.tools.port import InvalidArguments
 from saga_mcp.tools.python import PythonTool
-from saga_tools import jsonable
+from saga_tools.server import jsonable
 
 T = TypeVar("T")
 

@@ -18,7 +18,7 @@ from saga_mcp.tools.port import StepFacts, Tool, Undoer
 from saga_mcp.tools.python import PythonRegistry, PythonTool, PythonUndo, ToolAsUndo
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.undo_plan import UndoPlan
-from saga_tools import RegisteredInvariant
+from saga_tools.server import RegisteredInvariant, registered
 
 
 class StaticCatalogue:
@@ -98,7 +98,7 @@ def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[s
     undoers: dict[str, Undoer] = {}
     invariants: list[RegisteredInvariant] = []
     for each in declared:
-        registry = registries[each.name]
+        registry, source = registries[each.name], registered(each.source)
         for tool in each.tools:
             if tool.governed:
                 tools.append(PythonTool.of(registry, tool))
@@ -106,9 +106,9 @@ def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[s
                 hidden.add(tool.name)
             undoers[tool.name] = ToolAsUndo(registry=registry, declared=tool)
         # After the tools: where a tool and an undo share a name, the undo is what pairs from code mean by it.
-        for name, undo in each.source.callables.items():
+        for name, undo in source.callables.items():
             undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo)
-        invariants.extend(each.source.invariants)
+        invariants.extend(source.invariants)
     return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, invariants=invariants)
 
 

@@ -13,8 +13,9 @@ from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError
 from saga_mcp.tools import pair as frozen
 from saga_mcp.tools.pair import Pair, UndoEntry
-from saga_tools import ErrorMeans, RegisteredTool, RegisteredUndo, ToolRegistry
 from saga_tools import Retry as TraitsRetry
+from saga_tools import ToolRegistry
+from saga_tools.server import ErrorMeans, RegisteredTool, RegisteredUndo, registered
 
 _CEL_WORDS = frozenset({"true", "false", "null"})
 """Python parameters may have these names; after a dot CEL does not read them."""
@@ -76,7 +77,7 @@ def declare(name: str, source: ToolRegistry, *, on_error: OnError = OnError.ABOR
             takes_step_key=on_error is OnError.HOLD or tool.traits.on_repeat != "run",
             on_repeat=OnRepeat(tool.traits.on_repeat),
         )
-        for tool in source.tools.values()
+        for tool in registered(source).tools.values()
     )
     return DeclaredRegistry(name=name, source=source, tools=tools)
 

@@ -46,13 +46,11 @@ from saga_tools import (
     CannotUndo,
     NeedsPerson,
     NoEffect,
-    OnUndo,
-    RegisteredTool,
-    RegisteredUndo,
     SagaToolsError,
     Undo,
 )
 from saga_tools import InvalidArguments as UnfitArguments
+from saga_tools.server import OnUndo, RegisteredTool, RegisteredUndo, registered
 
 _log = structlog.get_logger(__name__)
 
@@ -265,7 +263,6 @@ class PythonUndo:
             key=context.undo_key,
             cause=context.cause,
             results=step.results,
-            capture=step.capture,
             deps=self.registry.deps,
         )
 
@@ -329,7 +326,7 @@ def _store_undo(registry: PythonRegistry, context: CallContext) -> OnUndo:
     loop = asyncio.get_running_loop()
 
     async def store(function: Callable[..., object], arguments: Mapping[str, Any], /) -> None:
-        undo = registry.source.callable_for(function)
+        undo = registered(registry.source).callable_for(function)
         stored = undo.arguments.encode(arguments)
 
         async def register() -> None:

@@ -24,7 +24,7 @@ from typing import Any, TypeAlias, cast
 
 import anyio
 
-from saga_tools import jsonable
+from saga_tools.server import jsonable
 
 MOST_THREADS = 64
 """Of one sort at a time. Forward actions and undos each have as many: hung forward actions leave room to undo."""

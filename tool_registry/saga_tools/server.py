@@ -1,0 +1,39 @@
+"""What the server needs of a registry and authors do not: how its tools are described, decoded, called and stored.
+
+A module of its own, so that what an author reads of `saga_tools` is what an author uses.
+"""
+
+from saga_tools._arguments import Arguments, Decoded
+from saga_tools._build import Registered
+from saga_tools._context import OnUndo
+from saga_tools._errors import ArgumentProblem, InvalidResult
+from saga_tools._json import Json, decode_strings, jsonable
+from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredTool, RegisteredUndo
+from saga_tools._registry import Lifespan, add, registered
+from saga_tools._result import Result
+from saga_tools._traits import ErrorMeans, Kind, OnRepeat, Traits, UndoTraits
+
+__all__ = [
+    "ArgumentProblem",
+    "Arguments",
+    "Decoded",
+    "ErrorMeans",
+    "InvalidResult",
+    "Json",
+    "Kind",
+    "Lifespan",
+    "OnRepeat",
+    "OnUndo",
+    "Registered",
+    "RegisteredInvariant",
+    "RegisteredProbe",
+    "RegisteredTool",
+    "RegisteredUndo",
+    "Result",
+    "Traits",
+    "UndoTraits",
+    "add",
+    "decode_strings",
+    "jsonable",
+    "registered",
+]
