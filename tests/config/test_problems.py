@@ -162,9 +162,9 @@ def test_results_without_a_shape_are_not_compared_and_deep_values_are_searched(t
     assert list(wrong) == ['tools."crm.create_lead".undo.args']
 
 
-def test_an_idle_policy_that_would_not_be_kept_is_refused(tmp_path: Path) -> None:
-    assert problems(tmp_path, '[saga]\non_idle = "commit"\n') == {
-        "saga.on_idle": '"commit" is not supported by this version yet'
+def test_a_saga_is_flagged_before_it_is_ended(tmp_path: Path) -> None:
+    assert problems(tmp_path, '[saga]\non_idle = "commit"\nidle_flag_s = 60\nidle_end_s = 30\n') == {
+        "saga": "idle_end_s is less than idle_flag_s"
     }
 
 

@@ -8,7 +8,7 @@ import jsonschema
 import pytest
 from mcp.client import Client
 from tests.edge.scripted import SAGA_ID, Script, scripted, told_tool
-from tests.edge.served import ERAS
+from tests.edge.served import ERAS, facts_of
 
 from saga_mcp.domain.values import JsonObject, Kind, PartAction
 from saga_mcp.edge.listing import govern
@@ -60,7 +60,7 @@ async def test_every_listed_schema_is_sound_and_no_tool_can_approve_anything(era
             assert "approve" not in str(tool.input_schema)
         refused = await client.call_tool("act", {"x": 1, "approved": True})
     assert refused.is_error
-    assert refused.structured_content["error"]["code"] == "invalid_arguments"
+    assert facts_of(refused)["code"] == "invalid_arguments"
 
 
 @pytest.mark.parametrize(

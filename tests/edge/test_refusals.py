@@ -59,12 +59,38 @@ from saga_mcp.tools.port import InvalidArguments
 async def test_each_refusal_has_a_stable_code_and_says_what_to_do(
     era: str, error: Exception, code: str, first: str
 ) -> None:
-    """CASES C90; also where the tool has an output schema, which clients do not apply to errors."""
-    result = await call(Script(error), era, told_tool(output=OBJECT))
+    """CASES C90."""
+    result = await call(Script(error), era)
     assert result.is_error is True
     assert text_of(result).startswith(first)
     assert result.structured_content["error"] == {"code": code, "message": text_of(result)}
     assert facts_of(result)["code"] == code
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_refusal_has_no_structured_part_where_a_client_could_apply_an_output_schema_to_it(era: str) -> None:
+    """The TypeScript SDK 1.x does, and throws instead of showing what is refused and why."""
+    governed = await call(Script(SagaIdMissing()), era, told_tool(output=OBJECT))
+    async with Client(scripted(Script()), mode=era) as client:
+        control = await client.call_tool("saga_begin", {"purposes": "a trip"})
+    for result, code in ((governed, "saga_id_missing"), (control, "invalid_arguments")):
+        assert result.is_error is True
+        assert result.structured_content is None
+        assert facts_of(result)["code"] == code
+        assert text_of(result).startswith("Nothing was sent")
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_quarantine_that_a_call_meets_never_says_that_nothing_was_sent(era: str) -> None:
+    """It may be met when the outcome is to be stored; a control tool sends nothing."""
+    error = SagaQuarantined("sg-x", "unknown event")
+    async with Client(scripted(Script(error, state=error), told_tool()), mode=era) as client:
+        called = await client.call_tool("act", {})
+        looked = await client.call_tool("saga_status", {"saga_id": SAGA_ID})
+    plain = "Saga sg-x is quarantined: unknown event. Tell the user; `saga-mcp show sg-x`."
+    assert text_of(called) == f"{plain} Whether anything was sent is not known: do not repeat the call."
+    assert text_of(looked) == plain
+    assert facts_of(called)["code"] == facts_of(looked)["code"] == "saga_quarantined"
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -103,7 +129,7 @@ async def test_a_call_without_an_answer_is_an_error_that_tells_not_to_repeat_it(
     """SEMANTICS.md S11.1: as a success it would break the output schema, and strict clients would throw."""
     saga = saga_of(intended(1), StepFellInDoubt(step=1, reason="timeout", running=True, parts=()))
     reply = CallReply(code=code, saga_id=SAGA_ID, saga=saga, step=1)
-    result = await call(Script(reply), era, told_tool(output=OBJECT))
+    result = await call(Script(reply), era)
     assert result.is_error is True
     assert text_of(result).startswith(first)
     assert result.structured_content["error"]["code"] == facts_of(result)["code"] == code

@@ -35,7 +35,7 @@ async def test_all_parts_of_a_tools_error_reach_the_agent_with_the_saga_facts_be
         meta={"vendor/trace": "t-1"},
     )
     reply = CallReply(answer=answer, code="step_failed", saga_id=SAGA_ID, saga=UNDONE, step=2)
-    result = await call(Script(reply), era, told_tool(output=OBJECT))
+    result = await call(Script(reply), era)
     assert result.is_error is True
     assert texts_of(result)[0] == "too many"
     assert result.content[1].model_dump(by_alias=True, exclude_none=True) == image
@@ -46,6 +46,17 @@ async def test_all_parts_of_a_tools_error_reach_the_agent_with_the_saga_facts_be
     assert meta_of(result)["vendor/trace"] == "t-1"
     assert facts_of(result)["code"] == "step_failed"
     assert facts_of(result)["summary"] == "compensated: 1 undone, 1 without effect, 0 open"
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_structured_error_of_a_tool_with_an_output_schema_becomes_text(era: str) -> None:
+    """The TypeScript SDK 1.x applies the schema to errors too, and throws."""
+    answer = ToolAnswer(content=(), structured={"code": 429}, has_structured=True, is_error=True)
+    reply = CallReply(answer=answer, code="step_failed", saga_id=SAGA_ID, saga=UNDONE, step=2)
+    result = await call(Script(reply), era, told_tool(output=OBJECT))
+    assert result.structured_content is None
+    assert texts_of(result)[0] == '{"code": 429}'
+    assert facts_of(result)["code"] == "step_failed"
 
 
 @pytest.mark.parametrize("era", ERAS)

@@ -26,6 +26,7 @@ from saga_mcp.domain.events import (
 )
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonObject, Kind, PartAction
+from saga_mcp.edge import wording
 from saga_mcp.log.port import SagaRow
 
 SENTINEL = "sentinel-value"
@@ -234,6 +235,9 @@ async def test_a_forgotten_saga_is_mentioned_with_the_next_reply() -> None:
     view = await status(saga_of(SagaIdled()))
     assert view["items"][0]["kind"] == "idle"
     assert view["items"][0]["item"] == f"{SAGA_ID}.0"
+    assert view["next"][0] == "It was idle for long: finish it."
+    assert wording.marked(saga_of(SavepointSet(name="here"), SagaIdled()), "here").endswith(": finish it.]")
+    assert wording.begun(saga_of(intended(1), succeeded(1), SagaIdled())).endswith(": finish it.]")
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------

@@ -102,6 +102,23 @@ async def test_an_abort_is_told_as_far_as_it_went(saga: Saga, step: int, text: s
     assert "secret@example.org" not in result.model_dump_json()
 
 
+async def test_the_reply_after_an_idle_time_asks_to_finish() -> None:
+    """SEMANTICS.md S9.4: the step itself has taken the flag away."""
+    two = saga_of(intended(1), succeeded(1), SagaIdled(), intended(2), succeeded(2))
+    script = Script(done(says("ok")))
+    async with Client(scripted(script, told_tool()), mode="legacy") as client:
+        await client.call_tool("act", {"saga_id": SAGA_ID})
+        script.reply = replace(done(says("ok"), two, 2), was_idle=True)
+        result = await client.call_tool("act", {"saga_id": SAGA_ID})
+        script.reply = replace(done(says("ok"), UNDONE, 2), was_idle=True)
+        undone = await client.call_tool("act", {"saga_id": SAGA_ID})
+    assert texts_of(result)[-1] == (
+        f"[saga {SAGA_ID}: step 2 done, undo ready. Finish: saga_commit keeps all, saga_abort undoes all. "
+        "It was idle for long: finish it.]"
+    )
+    assert "idle" not in texts_of(undone)[-1]
+
+
 async def test_residue_and_exemptions_are_never_told_as_undone() -> None:
     residue = saga_of(
         intended(1),

@@ -1,4 +1,4 @@
-"""The process dies around every durable write of a saga, in process and fast (DESIGN.md rule 6; CASES C69).
+"""The process dies around every durable write of a saga, or cannot learn of it (DESIGN.md rule 6; CASES C69).
 
 The outside world must end as if nothing had happened: everything of an aborted saga undone, nothing done twice. Where
 nobody can know what a call did, the saga says so of exactly that step, and once a person has looked, it ends the same
@@ -8,18 +8,20 @@ way.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from functools import partial
 from itertools import count
 from pathlib import Path
 
 import anyio
 import pytest
-from tests.world.failing import DyingLog
+from tests.world.failing import DoubtfulLog, DyingLog, Fault
 from tests.world.reading import UNDOES, World
 from tests.world.server import Server, served
 
 from saga_mcp.domain.attention import Item
+from saga_mcp.domain.errors import LogUnavailable, Refused
 from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.person_decisions import resolve_absent, resolve_landed, resolve_undone, retry
 from saga_mcp.domain.state import Saga
@@ -60,9 +62,7 @@ def _arguments(tool: str) -> dict[str, object]:
     return {"cents": 5} if tool in {"charge", "wire"} else {"item": "a"}
 
 
-@pytest.mark.timeout(180)
-@pytest.mark.parametrize("stored", [False, True], ids=["before-it-is-stored", "after-it-is-stored"])
-@pytest.mark.parametrize(
+SCENARIOS = pytest.mark.parametrize(
     ("scenario", "tools", "doubtful"),
     [
         pytest.param(one_after_the_other, ("reserve", "hold", "reserve"), False, id="sequence"),
@@ -74,6 +74,11 @@ def _arguments(tool: str) -> dict[str, object]:
         pytest.param(overlapping_then_a_failure, ("wire", "charge", "wire"), True, id="overlapping-nobody-can-know"),
     ],
 )
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("stored", [False, True], ids=["before-it-is-stored", "after-it-is-stored"])
+@SCENARIOS
 async def test_a_death_around_any_durable_write_leaves_nothing_behind(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -97,6 +102,52 @@ async def test_a_death_around_any_durable_write_leaves_nothing_behind(
         assert world.doubled == [], f"died at append {at}: {world.order}"
         assert all(len(keys) == 1 for keys in world.undo_keys.values()), f"died at append {at}: {world.undo_keys}"
     assert at > 6  # the scenario has been cut at every append
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)
+@SCENARIOS
+async def test_an_append_that_nobody_can_be_sure_of_leaves_nothing_behind_in_a_process_that_lives(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    scenario: Callable[[tuple[str, str, str], Server, str], Awaitable[None]],
+    tools: tuple[str, str, str],
+    doubtful: bool,  # noqa: FBT001 - a parameter of the test
+    fault: Fault,
+) -> None:
+    """S10.1: nothing stays under way for ever, nothing is sent twice, and nothing that was sent counts as not sent."""
+    at = 0
+    for at in count(1):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        world = World(folder / "world.jsonl")
+        monkeypatch.setenv("LEDGER", str(world.file))
+        logs: list[DoubtfulLog] = []
+
+        def doubted(log: SagaLog, at: int = at, logs: list[DoubtfulLog] = logs) -> SagaLog:
+            logs.append(DoubtfulLog(log, fault, at=at + 1, unreadable=1))  # the saga's opening is the first append
+            return logs[0]
+
+        async with served(folder / "saga.db", wrap=doubted, probe_for_s=0.5) as server:
+            saga_id = await server.begin()
+            with suppress_refusals():
+                await scenario(tools, server, saga_id)
+            await _finish(server, world, saga_id, doubtful=doubtful)
+            if not logs[0].met:
+                break
+        assert world.standing == [], f"{logs[0].met} at append {at}: {world.order}"
+        assert world.doubled == [], f"{logs[0].met} at append {at}: {world.order}"
+        assert all(len(keys) == 1 for keys in world.undo_keys.values()), f"at append {at}: {world.undo_keys}"
+    assert at > 6  # the scenario has been cut at every append
+
+
+@contextmanager
+def suppress_refusals() -> Generator[None]:
+    """What a log denies or a saga that is aborted refuses ends the scenario early; its end is looked at all the same."""
+    try:
+        yield
+    except* (LogUnavailable, Refused):
+        pass
 
 
 async def _run_until_death(database: Path, scenario: Scenario, *, at: int, stored: bool) -> str | None:

@@ -7,7 +7,7 @@ from enum import Enum
 
 from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.state import Saga
-from saga_mcp.log.port import Decide, Decided, PairRow, Record, SagaLog, SagaRow
+from saga_mcp.log.port import Append, Decide, Decided, PairRow, Record, SagaLog, SagaRow
 
 
 class FailWhen(Enum):
@@ -39,6 +39,9 @@ class FailingLog:
                 raise AnswerLost
             raise LogUnavailable("planted: nothing was stored and nothing was sent")
         return await self._inner.decide(saga_id, decide)
+
+    async def stored(self, append: Append) -> bool:
+        return await self._inner.stored(append)
 
     async def load(self, saga_id: str) -> Saga:
         return await self._inner.load(saga_id)
@@ -75,6 +78,12 @@ class FailingLog:
 
     async def pair(self, pair_hash: str) -> PairRow | None:
         return await self._inner.pair(pair_hash)
+
+    async def observe(self, realm: str, seen: float, seconds: float) -> float:
+        return await self._inner.observe(realm, seen, seconds)
+
+    async def idle_sagas(self, realm: str, *, for_s: float) -> Sequence[SagaRow]:
+        return await self._inner.idle_sagas(realm, for_s=for_s)
 
     async def wait_for_change(self, seen: int = 0) -> int:
         return await self._inner.wait_for_change(seen)

@@ -13,13 +13,12 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import OperationalError
 from tests.log.decisions import intending, looking, opening
 
-from saga_mcp.domain.errors import LogConflict, LogUnavailable
+from saga_mcp.domain.errors import KindRefused, LogConflict, LogUnavailable
 from saga_mcp.domain.state import Saga
-from saga_mcp.log.port import Decision
-from saga_mcp.log.sql import SqlSagaLog, writer
+from saga_mcp.log.port import AppendUnsettled, Decision
+from saga_mcp.log.sql import SqlSagaLog, reads, writer
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.folds import Folds
-from saga_mcp.log.sql.trouble import LogTroubled
 
 
 class FailingCommits:
@@ -68,15 +67,52 @@ async def test_a_commit_that_took_effect_without_an_answer_is_read_back(
 async def test_a_commit_that_can_neither_be_answered_nor_read_back_says_so(
     log: SqlSagaLog, failing_commits: FailingCommits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def unreadable(*_: object) -> bool:
-        raise OperationalError("SELECT", None, sqlite3.OperationalError("disk I/O error"))
-
-    monkeypatch.setattr(writer, "was_stored", unreadable)
+    monkeypatch.setattr(reads, "was_stored", _unreadable)
+    monkeypatch.setattr(writer, "was_stored", _unreadable)
     await log.decide("sg-a", opening())
     failing_commits.next = sqlite3.Connection.commit
-    with pytest.raises(LogTroubled, match="could not be read back"):
+    with pytest.raises(AppendUnsettled, match="not known whether that was stored") as unsettled:
         await log.decide("sg-a", intending())
-    assert (await log.decide("sg-a", looking)).saga.seq == 2
+    append = unsettled.value.append
+    with pytest.raises(LogUnavailable):
+        await log.stored(append)
+    monkeypatch.undo()
+    assert await log.stored(append)
+    assert unsettled.value.decided.saga == (await log.decide("sg-a", looking)).saga == await log.load("sg-a")
+
+
+async def test_a_commit_that_failed_and_cannot_be_read_back_is_told_apart_later(
+    log: SqlSagaLog, failing_commits: FailingCommits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reads, "was_stored", _unreadable)
+    monkeypatch.setattr(writer, "was_stored", _unreadable)
+    await log.decide("sg-a", opening())
+    failing_commits.next = sqlite3.Connection.rollback
+    with pytest.raises(AppendUnsettled) as unsettled:
+        await log.decide("sg-a", intending())
+    monkeypatch.undo()
+    assert (await log.decide("sg-a", intending())).saga.seq == 2  # another one takes its place
+    assert not await log.stored(unsettled.value.append)
+
+
+async def test_in_an_unsettled_batch_everyone_is_told_what_concerns_him(
+    log: SqlSagaLog, failing_commits: FailingCommits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "was_stored", _unreadable)
+    await log.decide("sg-a", opening())
+    failing_commits.next = sqlite3.Connection.commit
+    first, refused, second = await asyncio.gather(
+        log.decide("sg-a", intending()),
+        log.decide("sg-a", _refuse),
+        log.decide("sg-a", intending()),
+        return_exceptions=True,
+    )
+    assert isinstance(first, AppendUnsettled)
+    assert isinstance(second, AppendUnsettled)
+    assert isinstance(refused, KindRefused)
+    assert (first.decided.saga.seq, second.decided.saga.seq) == (2, 3)
+    assert await log.stored(first.append)
+    assert await log.stored(second.append)
 
 
 async def test_a_decision_that_keeps_losing_is_told_so(log: SqlSagaLog, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +159,14 @@ async def test_a_decision_may_block_its_thread_but_not_the_loop(log: SqlSagaLog)
 
     await log.decide("sg-a", slow)
     assert loop_is_alive.is_set()
+
+
+def _unreadable(*_: object) -> bool:
+    raise OperationalError("SELECT", None, sqlite3.OperationalError("disk I/O error"))
+
+
+def _refuse(_: Saga) -> Decision:
+    raise KindRefused
 
 
 def _lose(*_: object) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
 
 import pytest
-from tests.packaging.conftest import PROJECT, UV, UV_OPTIONS, Built, run
+from tests.packaging.conftest import PROJECT, Built, run
 from tests.packaging.hostile import OURS, PYTHON_S, THEIRS, lay_traps
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
@@ -17,13 +19,21 @@ DECLARED = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["c
 VERSIONS = [version for each in DECLARED if "." in (version := each.rpartition(" :: ")[2])]
 
 
-def interpreter(version: str) -> str:
-    """Where this machine has a Python, or skip."""
-    find = (UV, *UV_OPTIONS, "python", "find", "--no-python-downloads", "--no-project", "--system", version)
-    found = subprocess.run(find, capture_output=True, text=True, timeout=30, check=False)
-    if found.returncode:
-        pytest.skip(f"no Python {version} on this machine")
-    return found.stdout.strip()
+def interpreter(version: str) -> Path:
+    """Where this machine has a Python: on the PATH, or among pyenv's; or skip."""
+    pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    candidates: list[str | Path | None] = [
+        shutil.which(f"python{version}"),
+        *sorted(pyenv.glob(f"versions/{version}.*/bin/python")),
+    ]
+    for candidate in candidates:
+        if candidate is None:
+            continue
+        about = "import sys; print('%d.%d' % sys.version_info[:2])"
+        asked = subprocess.run([candidate, "-c", about], capture_output=True, text=True, timeout=30, check=False)
+        if asked.stdout.strip() == version:
+            return Path(candidate)
+    pytest.skip(f"no Python {version} on this machine")
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -186,7 +186,7 @@ async def test_a_pair_in_code_is_bound_by_plain_paths_and_undoes() -> None:
 
     catalogue = serve(("box", registry))
     tool = catalogue.offered["put"]
-    step = replace(IN_DOUBT, args={"namespace": "a", "null": 2**70})
+    step = replace(IN_DOUBT, tool="box.put", args={"namespace": "a", "null": 2**70})
     world["a"] = 2**70
     parts, error = catalogue.bind(tool.pair, step)
     assert (error, parts) == ("", (PartSpec(action=PartAction.CALL, tool="box.take", entry=0, idempotent=True),))

@@ -25,6 +25,7 @@ from saga_mcp.tools.port import (
     Undone,
 )
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
+from saga_mcp.tools.running import MOST_THREADS
 from saga_tools import Call, NoEffect, ToolRegistry, Undo
 from saga_tools import Retry as AuthorsRetry
 from saga_tools.server import add
@@ -224,6 +225,34 @@ async def test_an_authors_validator_may_raise_anything() -> None:
         assert await undo(catalogue, "shop.take", {"value": 2}, facts({})) == changed
         assert await undo(catalogue, "shop.put_too", {"value": 2}, facts({})) == changed
     assert called == []
+
+
+async def test_reads_that_hang_keep_no_write_from_starting() -> None:
+    registry, hanging, go_on = ToolRegistry(), threading.Semaphore(0), threading.Event()
+
+    @registry.tool(kind="read_only")
+    def look() -> None:
+        hanging.release()
+        go_on.wait(20)
+
+    @registry.tool(kind="pivot")
+    def write() -> None: ...
+
+    catalogue = serve(registry)
+
+    async def look_once() -> None:
+        await call(catalogue, "shop.look", {})
+
+    with anyio.fail_after(10):
+        async with anyio.create_task_group() as tasks:
+            for _ in range(MOST_THREADS):
+                tasks.start_soon(look_once)
+            try:
+                for _ in range(MOST_THREADS):
+                    assert await asyncio.to_thread(hanging.acquire, timeout=5)
+                assert isinstance(await call(catalogue, "shop.write", {}), Landed)
+            finally:
+                go_on.set()
 
 
 async def test_a_tool_without_a_probe_gives_no_verdict() -> None:

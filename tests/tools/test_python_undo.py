@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -134,7 +135,7 @@ async def test_a_lifespan_yields_what_tools_and_undos_share() -> None:
         outcome = await call(catalogue, "shop.write", {})
         assert isinstance(outcome, Landed)
         assert outcome.result == "client"
-        await undo(catalogue, "shop.erase", {}, facts({}, "client"))
+        await undo(catalogue, "shop.erase", {}, facts({}, "client", tool="shop.write"))
     assert events == ["opened", "client", "closed"]
 
 
@@ -197,6 +198,39 @@ async def test_a_plain_tool_whose_arguments_changed_is_not_called_as_an_undo() -
     assert isinstance(outcome, GivesUp)
     assert outcome.message == ("schema changed: lead: is required; lead_id: is not an argument, did you mean `lead`?")
     assert called == []
+
+
+async def test_an_undo_whose_forward_action_is_gone_is_for_a_person_and_is_not_called() -> None:
+    """S6.9: raw JSON is not what an `Undo` of the author's own types promises."""
+    world = World(charges={0: 5})
+    step = facts({"cents": 5}, {"id": 0, "at": "2026-01-02"}, tool="shop.charge_card")
+    outcome = await undo(serve(shop(world)), "shop.refund", {"cents": 5}, step)
+    assert outcome == GivesUp(
+        message="schema changed: shop.charge_card is not in python.shop, so its arguments and result cannot be read"
+    )
+    assert (world.charges, world.seen) == ({0: 5}, [])
+
+
+async def test_what_an_undo_changes_in_the_results_no_other_undo_sees() -> None:
+    registry, seen = ToolRegistry(), list[object]()
+    stored: dict[str, JsonValue] = {"one": {"x": [1]}}
+
+    @registry.tool
+    def one() -> dict[str, Any]:
+        return {}
+
+    @registry.undoes(one)
+    def unone(undo: Undo[dict[str, Any]]) -> None:
+        seen.append((list(undo.results["one"]["x"]), len(undo.results)))
+        undo.results["one"]["x"].append(999)
+        seen.append(list(undo.results["one"]["x"]))
+
+    catalogue = serve(registry)
+    step = replace(facts({}, {}, tool="shop.one"), results=stored)
+    for _ in range(2):
+        assert await undo(catalogue, "shop.unone", {}, step) == Undone()
+    assert seen == [([1], 1), [1, 999], ([1], 1), [1, 999]]
+    assert stored == {"one": {"x": [1]}}
 
 
 async def test_a_shared_undo_reads_the_result_as_the_action_it_undoes_made_it() -> None:

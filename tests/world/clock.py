@@ -33,10 +33,10 @@ class ManualClock:
         self.drawn.append(longest_s)
         return longest_s
 
-    async def asleep_for(self, seconds: float) -> None:
-        """Return once somebody sleeps who is due exactly that many seconds from now."""
+    async def asleep_for(self, seconds: float, *, sleepers: int = 1) -> None:
+        """Return once so many sleep who are due exactly that many seconds from now."""
         with anyio.fail_after(5):
-            while not any(abs(due - self._now - seconds) < 1e-6 for due, _ in self._sleepers):
+            while sum(abs(due - self._now - seconds) < 1e-6 for due, _ in self._sleepers) < sleepers:
                 self._changed = anyio.Event()
                 await self._changed.wait()
 

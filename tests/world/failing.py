@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from enum import Enum
 
 import anyio
 
 from saga_mcp.domain.errors import LogError, LogUnavailable
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
-from saga_mcp.log.port import Decide, Decided, Decision, PairRow, Record, SagaLog, SagaRow
+from saga_mcp.log.port import Append, AppendUnsettled, Decide, Decided, Decision, PairRow, Record, SagaLog, SagaRow
 
 
 class LogAround:
@@ -20,6 +22,9 @@ class LogAround:
 
     async def decide(self, saga_id: str, decide: Decide) -> Decided:
         return await self.inner.decide(saga_id, decide)
+
+    async def stored(self, append: Append) -> bool:
+        return await self.inner.stored(append)
 
     async def load(self, saga_id: str) -> Saga:
         return await self.inner.load(saga_id)
@@ -56,6 +61,12 @@ class LogAround:
 
     async def pair(self, pair_hash: str) -> PairRow | None:
         return await self.inner.pair(pair_hash)
+
+    async def observe(self, realm: str, seen: float, seconds: float) -> float:
+        return await self.inner.observe(realm, seen, seconds)
+
+    async def idle_sagas(self, realm: str, *, for_s: float) -> Sequence[SagaRow]:
+        return await self.inner.idle_sagas(realm, for_s=for_s)
 
     async def wait_for_change(self, seen: int = 0) -> int:
         return await self.inner.wait_for_change(seen)
@@ -128,6 +139,66 @@ class DyingLog(LogAround):
         return counted
 
 
+class Fault(Enum):
+    """What goes wrong with an append in a process that lives on."""
+
+    STORED_UNSETTLED = "stored-and-not-known"
+    """It is stored; for a while nobody can tell."""
+    LOST_UNSETTLED = "lost-and-not-known"
+    """It is not stored; for a while nobody can tell."""
+    STORED_DENIED = "stored-and-denied"
+    """It is stored and said not to be: what no log may do, and a bug in one could."""
+
+
+class DoubtfulLog(LogAround):
+    """Its n-th append has a fault."""
+
+    def __init__(self, inner: SagaLog, fault: Fault, *, at: int, unreadable: int = 2) -> None:
+        super().__init__(inner)
+        self._fault = fault
+        self._at = at
+        self._unreadable = unreadable
+        self._doubts: dict[Append, bool] = {}
+        self.appends = 0
+        self.met: tuple[Event, ...] = ()
+        """What was to be appended when the fault was met."""
+
+    async def decide(self, saga_id: str, decide: Decide) -> Decided:
+        wanted: list[Decided] = []
+
+        def planted(saga: Saga) -> Decision:
+            decision = decide(saga)
+            if decision.events:
+                self.appends += 1
+                if self.appends == self._at:
+                    self.met = decision.events
+                    wanted.append(Decided(before=saga, saga=fold(saga, decision.events)))
+                    if self._fault is Fault.LOST_UNSETTLED:
+                        raise _Lost
+            return decision
+
+        try:
+            decided = await self.inner.decide(saga_id, planted)
+        except _Lost:
+            raise self._unsettled(wanted[-1], stored=False) from None
+        if not wanted:
+            return decided
+        if self._fault is Fault.STORED_DENIED:
+            raise LogUnavailable("planted: said not to be stored")
+        raise self._unsettled(decided, stored=True)
+
+    def _unsettled(self, decided: Decided, *, stored: bool) -> AppendUnsettled:
+        append = Append(decided.saga.id, decided.saga.seq, f"planted-{self._at}")
+        self._doubts[append] = stored
+        return AppendUnsettled("planted: not known whether it was stored", append, decided)
+
+    async def stored(self, append: Append) -> bool:
+        if self._unreadable:
+            self._unreadable -= 1
+            raise LogUnavailable("planted: cannot be read")
+        return self._doubts[append]
+
+
 class SlowReads(LogAround):
     """Once `holds` is given, a read that returns such a state is kept back until `go`."""
 
@@ -146,4 +217,8 @@ class SlowReads(LogAround):
 
 
 class _Dead(Exception):
+    pass
+
+
+class _Lost(Exception):
     pass

@@ -20,7 +20,6 @@ from saga_mcp.engine.port import EngineSettings
 from saga_mcp.tools.declared import DeclaredRegistry
 from saga_tools import ToolRegistry
 from saga_tools.server import add, registered
-from saga_tools.server import add, registered
 
 _SECTIONS = ("saga", "python", "tools")
 

@@ -57,7 +57,6 @@ class SagaTable(Table):
         {
             "replay_window_s",
             "audit_reads",
-            "idle_end_s",
             "approval_expires_s",
             "revert_window_s",
             "agent_may_revert",
@@ -79,14 +78,27 @@ class SagaTable(Table):
     on_undo_failure: Literal["halt", "continue"] = Field(
         "halt", description="whether a stuck undo halts the older ones"
     )
-    idle_flag_s: Seconds = Field(3600.0, description="idle for so long, a saga becomes an attention item")
+    idle_flag_s: Seconds = Field(
+        3600.0,
+        description="without a step for so long, a saga becomes an attention item. Counted while a server runs; not "
+        "while a step does, or a person is asked",
+    )
     on_idle: Literal["flag", "abort", "commit"] = Field(
-        "flag", description='what follows then; `"abort"` and `"commit"` are not supported by this version yet'
+        "flag", description='what becomes of it after `idle_end_s`; `"flag"`: nothing, it waits for a person'
+    )
+    idle_end_s: Seconds = Field(
+        86400.0, description="idle for so long, a saga is ended as `on_idle` says; never undone past its pivot"
     )
     reply_within_s: Seconds = Field(25.0, description='longer work answers "still running" and goes on')
     probe_for_s: SecondsOrNone = Field(
         30.0, description="how long a step in doubt is probed before `on_error` rules it"
     )
+
+    @model_validator(mode="after")
+    def _flagged_first(self) -> Self:
+        if self.on_idle != "flag" and self.idle_end_s < self.idle_flag_s:
+            raise ValueError("idle_end_s is less than idle_flag_s")
+        return self
 
 
 class PythonTable(Table):

@@ -17,8 +17,11 @@ SagaError
 └─ LogError
    ├─ LogConflict         another process appended first, again and again
    ├─ LogUnavailable      nothing was stored, so nothing was sent
-   ├─ LogUnsettled        it is not known whether it was stored; nothing was sent
+   ├─ LogUnsettled        it is not known whether it was stored
    └─ SagaQuarantined     this saga's events cannot be read; all others go on
+
+A refusal comes before anything is sent, so it may say that nothing was. A quarantine can also be met afterwards, when an
+outcome is to be stored: it says what is the matter, and whoever called says what that means for the call.
 """
 
 from __future__ import annotations
@@ -178,20 +181,21 @@ class LogUnavailable(LogError):
 
 
 class LogUnsettled(LogError):
-    """The saga log did not say whether it stored an append, and cannot be asked now. Nothing was sent for it.
+    """The saga log did not say whether it stored an append, and cannot be asked now.
 
     Never to be taken for `LogUnavailable`: an intent that was stored after all is part of the saga.
     """
 
 
 class SagaQuarantined(LogError):
-    """The events of this saga cannot be read by this version. All other sagas go on (S10.3)."""
+    """The events of this saga cannot be read by this version. All other sagas go on (S10.3).
+
+    Says nothing about what was sent.
+    """
 
     code: ClassVar[str] = "saga_quarantined"
 
     def __init__(self, saga_id: str, reason: str) -> None:
         self.saga_id = saga_id
         self.reason = reason
-        super().__init__(
-            f"Saga {saga_id} is quarantined: {reason}. Nothing was sent. Tell the user; `saga-mcp show {saga_id}`."
-        )
+        super().__init__(f"Saga {saga_id} is quarantined: {reason}. Tell the user; `saga-mcp show {saga_id}`.")

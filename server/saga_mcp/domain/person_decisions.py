@@ -37,9 +37,10 @@ def _item(saga: Saga, number: int, verb: str) -> tuple[Step, ItemKind]:
         message = f"Nothing waits for a person at {saga.id}.{number}. Nothing was changed. See `saga-mcp attention`."
         raise ItemRefused(message)
     if verb not in VERBS[kind]:
-        fitting = " | ".join(VERBS[kind])
-        message = f"{saga.id}.{number} is an item of the kind {kind}: `{verb}` does not fit. It takes: {fitting}."
-        raise ItemRefused(message)
+        name = f"{saga.id}.{number}"
+        message = f"{name} is an item of the kind {kind}: `{verb}` does not fit. Nothing was changed. "
+        # Which verbs there are, the command knows.
+        raise ItemRefused(f"{message}See `saga-mcp show {name}`.")
     return step, kind
 
 
@@ -121,7 +122,7 @@ def resolve_absent(saga: Saga, number: int, *, by: str, note: str, driving: Driv
     if step.landed:
         message = (
             f"{saga.id}.{number} is known to have taken effect; only its call has not ended. Nothing was changed. "
-            "It takes: resolve --landed | exempt."
+            "Say that it landed, or exempt it."
         )
         raise ItemRefused(message)
     draft = Draft(saga)

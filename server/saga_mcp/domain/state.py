@@ -64,6 +64,8 @@ class Step:
     running: bool = False
     end_known: bool = False
     overdue: bool = False
+    vouched: bool = False
+    """A person said what the call did while it still ran: its own answer may come yet, and overrules that (S3.6)."""
     attempts: int = 0
     unknown_attempts: int = 0
     probes_ended: bool = False

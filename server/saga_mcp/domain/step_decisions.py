@@ -27,7 +27,7 @@ from saga_mcp.domain.events import (
     StepSucceeded,
 )
 from saga_mcp.domain.on_saga import reopens
-from saga_mcp.domain.state import Saga
+from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import Effect, JsonValue, Kind, Phase, SettledBy, StepState
 
 
@@ -54,10 +54,15 @@ def landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple
     return draft.close(driving)
 
 
+def _may_be_late(step: Step) -> bool:
+    """Whether the step is being undone, or was, on a person's word: an effect that lands only now is a late one."""
+    return step.vouched and not step.late and step.state in {StepState.COMPENSATING, StepState.COMPENSATED}
+
+
 def _settle_landed(draft: Draft, number: int, landing: Landing, by: SettledBy, driving: Driving) -> None:
     step = draft.step(number)
     parts, build_error = landing.undo
-    if step.landed is True:
+    if step.landed is True and not _may_be_late(step):
         if step.running and by is SettledBy.LATE_ANSWER:
             draft.add(StepRunEnded(step=number, end_known=True))
         if parts is None or step.parts is not None or step.state not in {StepState.SUCCEEDED, StepState.COMPENSATING}:
@@ -106,7 +111,16 @@ def missed(saga: Saga, number: int, miss: Miss, driving: Driving) -> tuple[Event
             _abort_unless_probed(draft, number, driving)
     elif step.running:
         draft.add(StepRunEnded(step=number, end_known=True, error=miss.error))
+    elif _overrules_person(step, miss):
+        draft.add(StepSettled(step=number, landed=False, by=SettledBy.LATE_ANSWER, note=miss.error))
+        draft.abort_on_error(f"step_failed:{number}", driving)
     return draft.close(driving)
+
+
+def _overrules_person(step: Step, miss: Miss) -> bool:
+    """Whether a person said "it happened" of a call that now says itself that it did not."""
+    told = step.vouched and step.state is StepState.SUCCEEDED and step.kind is Kind.COMPENSABLE
+    return told and miss.effect is Effect.NONE and step.unknown_attempts <= 1
 
 
 def _first_miss(draft: Draft, number: int, miss: Miss, driving: Driving) -> None:

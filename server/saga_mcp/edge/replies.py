@@ -109,6 +109,17 @@ def refusal(
     return _result([_text(text)], structured=structured, is_error=True, meta={_META_KEY: meta})
 
 
+def readable_error(reply: types.CallToolResult, listed: types.Tool) -> types.CallToolResult:
+    """Return `reply`; an error of a tool that has an output schema loses its structured part.
+
+    A tool's schema says nothing about errors, but the TypeScript SDK 1.x applies it to them: it throws, and its host
+    never sees what ours says (measured on 1.32).
+    """
+    if not reply.is_error or _may_be_structured(listed):
+        return reply
+    return _result(reply.content, structured=None, is_error=True, meta=cast("JsonObject | None", reply.meta))
+
+
 def control_reply(text: str, structured: JsonObject, *, look: Look | None = None) -> types.CallToolResult:
     """The reply of a control tool."""
     meta: JsonObject | None = None if look is None else {_META_KEY: facts(look)}
@@ -119,7 +130,13 @@ def _kept(answer: ToolAnswer, tool: Governed) -> JsonObject | None:
     """The structured result that may stay, or None where it is left out (S11.1)."""
     if not isinstance(answer.structured, dict):
         return None
-    return answer.structured if tool.keeps_structured or answer.is_error else None
+    keeps = _may_be_structured(tool.listed) if answer.is_error else tool.keeps_structured
+    return answer.structured if keeps else None
+
+
+def _may_be_structured(listed: types.Tool) -> bool:
+    """Whether an error of that tool may have a structured part; see `readable_error`."""
+    return listed.output_schema is None
 
 
 def _left_out(answer: ToolAnswer, kept: JsonObject | None) -> list[types.ContentBlock]:

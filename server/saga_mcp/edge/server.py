@@ -27,7 +27,7 @@ from saga_mcp.edge.control import CONTROLS, Desk
 from saga_mcp.edge.listing import Governed, govern, nearest
 from saga_mcp.edge.look import Look
 from saga_mcp.edge.memory import Memory
-from saga_mcp.edge.replies import brief, facts, read_reply, refusal, step_reply
+from saga_mcp.edge.replies import brief, facts, read_reply, readable_error, refusal, step_reply
 from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller, CallReply, SagaIdMissing, SagaIdMistyped, UnknownTool
@@ -88,12 +88,16 @@ class _Edge:
         """Answer a call; only a cancellation leaves this without a result, because nobody waits for one then."""
         caller = caller_of(cast("Mapping[str, object] | None", ctx.meta))
         arguments = cast("dict[str, JsonValue]", params.arguments or {})
+        control = CONTROLS.get(params.name)
         try:
-            if (control := CONTROLS.get(params.name)) is not None:
-                return await control.run(self.desk, arguments, caller)
-            return await self._call(params.name, arguments, caller)
+            if control is not None:
+                reply = await control.run(self.desk, arguments, caller)
+            else:
+                reply = await self._call(params.name, arguments, caller)
         except Exception as error:  # noqa: BLE001 - the SDK would hide it from the model, or show what only the log may have
-            return _refusal_of(error, params.name, self.rename)
+            reply = _refusal_of(error, params.name, self.rename)
+        offered = control or self.governed.get(params.name)
+        return reply if offered is None else readable_error(reply, offered.listed)
 
     async def _call(self, offered: str, given: dict[str, JsonValue], caller: Caller) -> types.CallToolResult:
         tool = self.governed.get(offered)
@@ -126,7 +130,10 @@ class _Edge:
         if look is not None and reply.step:
             third = self._aborted_again(look.saga, reply, offered, caller)
             long = self.memory.long_form_due(look, reply.step)
-            texts.append(wording.trailing(look, reply.step, self.desk.names, long=long, third_time=third))
+            said = wording.trailing(
+                look, reply.step, self.desk.names, long=long, third_time=third, was_idle=reply.was_idle
+            )
+            texts.append(said)
         if reply.answer is None or look is None:
             text = wording.without_answer(reply.code, reply.step, offered)
             whole = "\n".join([text, *texts])
@@ -164,7 +171,10 @@ def _refusal_of(error: Exception, tool: str, rename: Names) -> types.CallToolRes
             return refusal("invalid_arguments", wording.refused(error, rename))
         case SagaIdMissing():
             return refusal("saga_id_missing", wording.refused(error, rename))
-        case Refused() | SagaQuarantined():
+        case SagaQuarantined(saga_id=saga_id):
+            text = wording.quarantined(error, rename, called=tool not in CONTROLS)
+            return refusal(error.code, text, saga_id=saga_id)
+        case Refused():
             saga_id = cast("str", getattr(error, "saga_id", ""))
             return refusal(error.code, wording.refused(error, rename), saga_id=saga_id)
         case LogError():

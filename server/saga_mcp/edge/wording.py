@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from typing import TypeAlias
 
 from saga_mcp.domain.attention import tally
-from saga_mcp.domain.errors import CommitRefused
+from saga_mcp.domain.errors import CommitRefused, SagaQuarantined
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.saga_decisions import describe_cause
 from saga_mcp.domain.state import Saga, Step
@@ -73,6 +73,7 @@ _CLOSED_ON_REQUEST = "This id is closed. Do not undo anything yourself. Start ov
 _THIRD_TIME = "Third time: stop and tell the user."
 _NOT_BY_HAND = "Tell the user. Do not try to repair it with other tools."
 _FINISH = "Finish: saga_commit keeps all, saga_abort undoes all."
+_IDLE = " It was idle for long: finish it."
 _MOST_NAMED = 20
 _LONGEST_REFUSAL = 2_000
 _FINISH_FORWARD = "It can no longer be undone. Finish: saga_commit."
@@ -101,11 +102,14 @@ def kind_line(kind: Kind, undo: Collection[PartAction]) -> str:
 # --- the last text block of a reply -----------------------------------------------------------------------------------
 
 
-def trailing(look: Look, number: int, names: Names, *, long: bool = False, third_time: bool = False) -> str:
+def trailing(
+    look: Look, number: int, names: Names, *, long: bool = False, third_time: bool = False, was_idle: bool = False
+) -> str:
     """The last text block of a reply of step `number`, or of the saga as a whole where it is 0."""
-    return (
-        f"[saga {look.saga.id}{_state_words(look, number, names, long=long)}{f' {_THIRD_TIME}' if third_time else ''}]"
-    )
+    open_still = look.saga.phase is Phase.ACTIVE and not look.needs_person
+    idle = _IDLE if number and open_still and (was_idle or look.saga.idle) else ""
+    words = _state_words(look, number, names, long=long or idle != "")
+    return f"[saga {look.saga.id}{words}{idle}{f' {_THIRD_TIME}' if third_time else ''}]"
 
 
 def _state_words(look: Look, number: int, names: Names, *, long: bool) -> str:
@@ -132,13 +136,12 @@ _GOING_ON = "Closed to new calls. saga_status tells the end."
 
 
 def _open(saga: Saga, step: Step | None, names: Names, *, long: bool) -> str:
-    idle = " It was idle for long: finish it." if saga.idle else ""
     if saga.abort_wanted is not None:
         return f": to be aborted once {_named(saga.step(saga.pivot), names)} is settled. saga_status tells."
-    if step is None or not (long or idle or step.state is not StepState.SUCCEEDED):
+    if step is None or not (long or step.state is not StepState.SUCCEEDED):
         return f" open, {plural(len(saga.steps), 'step')}"
     finish = _FINISH_FORWARD if saga.pivot_passed else _FINISH
-    return f": {_step_words(step, names, past_pivot=saga.pivot_passed)}. {finish}{idle}"
+    return f": {_step_words(step, names, past_pivot=saga.pivot_passed)}. {finish}"
 
 
 def _step_words(step: Step, names: Names, *, past_pivot: bool) -> str:
@@ -248,13 +251,14 @@ def exact(integers: dict[str, str]) -> str:
 def begun(saga: Saga) -> str:
     """The answer of saga_begin."""
     if saga.steps:
-        return f"[saga {saga.id} open, {plural(len(saga.steps), 'step')}. {_FINISH}]"
+        return f"[saga {saga.id} open, {plural(len(saga.steps), 'step')}. {_FINISH}{_idle(saga)}]"
     return f"[saga {saga.id} open. Pass this saga_id to every call of the task. {_FINISH}]"
 
 
 def marked(saga: Saga, name: str) -> str:
     """The answer of saga_savepoint."""
-    return f'[saga {saga.id} open: save-point "{escape(name)}" set after {plural(len(saga.steps), "step")}.]'
+    steps = plural(len(saga.steps), "step")
+    return f'[saga {saga.id} open: save-point "{escape(name)}" set after {steps}.{_idle(saga)}]'
 
 
 def back_at(look: Look, name: str) -> str:
@@ -284,6 +288,20 @@ def refused(error: Exception, rename: Names) -> str:
     tail = " Use saga_status, then saga_abort or wait for a person." if isinstance(error, CommitRefused) else ""
     said = escape(rename(str(error)))
     return f"{said if len(said) <= _LONGEST_REFUSAL else f'{said[:_LONGEST_REFUSAL]}...'}{tail}"
+
+
+def quarantined(error: SagaQuarantined, rename: Names, *, called: bool) -> str:
+    """The saga cannot be read; a call may meet that before it is sent, or when its outcome is to be stored.
+
+    Args:
+        error: what is the matter.
+        rename: as for `refused`.
+        called: a governed tool was called; a control tool sends nothing.
+    """
+    return refused(error, rename) + (_MAY_BE_SENT if called else "")
+
+
+_MAY_BE_SENT = " Whether anything was sent is not known: do not repeat the call."
 
 
 def invalid_arguments(problems: tuple[str, ...]) -> str:
@@ -350,7 +368,12 @@ def _open_moves(saga: Saga) -> list[str]:
     failed = [step.number for step in saga.steps if step.state is StepState.FAILED and not step.accepted]
     accept = f" with accept_failed=[{_numbers(failed)}]" if failed else ""
     moves = ["Go on: pass this saga_id to the next call.", f"saga_commit{accept} keeps all."]
+    moves = [_idle(saga).lstrip(), *moves] if saga.idle else moves
     return moves if saga.pivot_passed else [*moves, "saga_abort undoes all."]
+
+
+def _idle(saga: Saga) -> str:
+    return _IDLE if saga.idle else ""
 
 
 def list_moves(count: int) -> str:

@@ -36,6 +36,7 @@ from saga_mcp.engine.port import (
     UnknownTool,
 )
 from saga_mcp.engine.reading import read
+from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.workshop import Decider, Workshop
@@ -93,6 +94,7 @@ class Engine:
             if drive:
                 engine._driver.start(engine._forward)
                 tasks.start_soon(engine._idling.watch)
+                tasks.start_soon(Stranded(workshop, engine._driver).watch)
             try:
                 yield engine
             finally:
@@ -240,7 +242,7 @@ class Engine:
         if known is not None:
             return await self._joined(known)
         try:
-            return (await self._shop.decide(new, lambda saga, _: () if saga.opened else (opening,))).saga
+            return (await self._decide(new, lambda saga, _: () if saga.opened else (opening,))).saga
         except SagaKeyTaken as taken:
             return await self._joined(taken.saga_id)
 
@@ -351,7 +353,9 @@ class Engine:
                 raise SagaNotFound(saga.id)
             return decider(saga, driving)
 
-        return await self._shop.decide(_named(saga_id), of_this_realm)
+        # The caller has to be told something some time: to ask for the same again does no harm.
+        within_s = self._shop.settings.reply_within_s
+        return await self._shop.decide(_named(saga_id), of_this_realm, settle_within_s=within_s)
 
     async def _settled(self, saga: Saga, deadline: float) -> Saga:
         """The state at rest, or at the deadline; `saga` as it was where the log cannot be read any more."""

@@ -39,6 +39,7 @@ from saga_mcp.domain.step_decisions import (
     run_lost,
     timed_out,
 )
+from saga_mcp.domain.stranded import Attempt
 from saga_mcp.domain.values import JsonObject, PartAction, Phase, StepState
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
@@ -75,7 +76,8 @@ class Forward:
             return self._begin(saga, order, repeat[0])
 
         try:
-            decided = await self._shop.decide(ticket.saga_id, begin, pairs=(self._shop.row(order.tool),))
+            with self._shop.in_hand.holding(ticket.saga_id):
+                decided = await self._shop.decide(ticket.saga_id, begin, pairs=(self._shop.row(order.tool),))
         except Exception as error:  # noqa: BLE001 - the waiting request raises it
             ticket.error = error
             ticket.known.set()
@@ -184,14 +186,16 @@ class Forward:
             await self._shop.decide(saga.id, lambda now, _: give_up_retriable(now, number, error))
             return
         ticket = Ticket(saga_id=saga.id, number=number, saga=saga)
-        if await self._next_attempt(ticket, pair):
-            await self._attempts(tool, pair, ticket)
+        with self._shop.in_hand.holding(saga.id):
+            if await self._next_attempt(ticket, pair):
+                await self._attempts(tool, pair, ticket)
 
     async def _attempts(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:
         slot = (ticket.saga_id, ticket.number)
         self._in_hand[slot] = ticket
         try:
-            await self._attempts_in_hand(tool, pair, ticket)
+            with self._shop.in_hand.holding(ticket.saga_id):  # without a gap after the intent: no task runs in between
+                await self._attempts_in_hand(tool, pair, ticket)
         finally:
             del self._in_hand[slot]
             ticket.known.set()
@@ -229,11 +233,12 @@ class Forward:
         )
         limits = Limits(timeout_s=pair.timeout_s, hard_deadline_s=pair.hard_deadline_s, stoppable=tool.stoppable)
         call = Supervised(lambda: _called(tool, step.plan.args, context), limits, self._shop.clock)
-        outcome = await call.run(
-            on_timeout=lambda: self._timed_out(ticket),
-            on_overdue=lambda: self._observe(ticket, lambda saga, driving: overdue(saga, ticket.number, driving)),
-        )
-        await self._record(ticket, pair, outcome)
+        with self._shop.in_hand.sending(saga.id, Attempt(step.number, step.attempts)):
+            outcome = await call.run(
+                on_timeout=lambda: self._timed_out(ticket),
+                on_overdue=lambda: self._observe(ticket, lambda saga, driving: overdue(saga, ticket.number, driving)),
+            )
+            await self._record(ticket, pair, outcome)
 
     async def _record(self, ticket: Ticket, pair: Pair, outcome: Outcome | None) -> None:
         number = ticket.number
@@ -265,7 +270,7 @@ class Forward:
             case None:
                 await self._observe(
                     ticket,
-                    lambda saga, driving: run_lost(saga, number, reason="deadline", end_known=False, driving=driving),
+                    lambda saga, driving: run_lost(saga, number, reason="deadline", end_known=True, driving=driving),
                 )
 
     async def _timed_out(self, ticket: Ticket) -> None:

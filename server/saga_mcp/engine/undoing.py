@@ -11,6 +11,7 @@ from saga_mcp.domain.events import Event
 from saga_mcp.domain.ids import undo_key
 from saga_mcp.domain.rollback import next_undo
 from saga_mcp.domain.state import Part, Saga, Step
+from saga_mcp.domain.stranded import Attempt
 from saga_mcp.domain.undo_decisions import (
     Parking,
     UndoMiss,
@@ -97,10 +98,11 @@ class Undoing:
             await self._shop.decide(saga.id, lambda now, d: undo_parked(now, step.number, part.id, obstacle, d))
             return
         me = self._shop.owners.me
-        decided = await self._shop.decide(saga.id, lambda now, _: undo_intended(now, step.number, part.id, me))
-        sent = self._sent(decided)
-        while sent is not None:
-            sent = await self._call(sent)
+        with self._shop.in_hand.holding(saga.id):
+            decided = await self._shop.decide(saga.id, lambda now, _: undo_intended(now, step.number, part.id, me))
+            sent = self._sent(decided)
+            while sent is not None:
+                sent = await self._call(sent)
 
     def _obstacle(self, step: Step, part: Part, pair: Pair) -> Parking | None:
         """Why the part is not sent at all."""
@@ -151,8 +153,10 @@ class Undoing:
             await self._shop.record(saga.id, lambda now, _: undo_overdue(now, number, part.id))
 
         call = Supervised(lambda: _called(undoer, part.spec.args, context), limits, self._shop.clock)
-        outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
-        return self._sent(await self._shop.record(saga.id, self._outcome(number, part, outcome, policy)))
+        with self._shop.in_hand.sending(saga.id, Attempt(number, part.tries, part.id, part.generation)):
+            outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
+            decided = await self._shop.record(saga.id, self._outcome(number, part, outcome, policy))
+        return self._sent(decided)
 
     def _outcome(self, number: int, part: Part, outcome: UndoOutcome | None, policy: UndoPolicy) -> Decider:
         match outcome:

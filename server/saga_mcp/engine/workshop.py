@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
@@ -17,15 +18,16 @@ from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonValue, StepState
 from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.in_hand import InHand
 from saga_mcp.engine.port import EngineSettings
-from saga_mcp.log.port import Decided, Decision, Owners, PairRow, SagaLog
+from saga_mcp.log.port import AppendUnsettled, Decided, Decision, Owners, PairRow, SagaLog
 from saga_mcp.tools.pair import Pair, Retry
 from saga_mcp.tools.port import Catalogue, StepFacts, Tool
 
 _log = structlog.get_logger(__name__)
 
 _STORE_AGAIN = Retry(first_delay_s=0.1, max_delay_s=5.0)
-"""How far apart the log is asked again to take what has happened."""
+"""How far apart the log is asked again to take what has happened, or whether it has taken it."""
 
 Decider: TypeAlias = Callable[[Saga, Driving], tuple[Event, ...]]
 """A pure decision of the domain, with what it observed already filled in."""
@@ -74,6 +76,7 @@ class Workshop:
     clock: Clock
     drives: bool
     """Whether this process drives sagas, or leaves that to whoever is alive."""
+    in_hand: InHand = field(default_factory=InHand)
     _pairs: dict[str, Pair] = field(default_factory=dict[str, Pair])
     _rows: dict[str, PairRow] = field(default_factory=dict[str, PairRow])
 
@@ -120,8 +123,28 @@ class Workshop:
         pair = self._pairs[pair_hash] = Pair.from_json(row.content)
         return pair
 
-    async def decide(self, saga_id: str, decider: Decider, *, pairs: tuple[PairRow, ...] = ()) -> Decided:
-        """Append what `decider` returns for the saga's current state."""
+    async def decide(
+        self,
+        saga_id: str,
+        decider: Decider,
+        *,
+        pairs: tuple[PairRow, ...] = (),
+        settle_within_s: float = math.inf,
+    ) -> Decided:
+        """Append what `decider` returns for the saga's current state.
+
+        Where the log does not say whether it stored that, it is asked until it does.
+
+        Args:
+            saga_id: the saga.
+            decider: what to append.
+            pairs: what to freeze with it.
+            settle_within_s: how long, in seconds, the log is asked. Only for what leaves nothing in hand here.
+
+        Raises:
+            Refused, LogUnavailable, LogConflict, SagaQuarantined: nothing was stored.
+            AppendUnsettled: it is not known whether it was, and the time is over.
+        """
 
         def decide_on(saga: Saga) -> Decision:
             return Decision(
@@ -133,6 +156,25 @@ class Workshop:
                 return await self.log.decide(saga_id, decide_on)
             except _PairMissing as missing:
                 await self._read_pair(missing.pair_hash)
+            except AppendUnsettled as unsettled:
+                return await self._settled(unsettled, self.clock.now() + settle_within_s)
+
+    async def _settled(self, unsettled: AppendUnsettled, give_up_at: float) -> Decided:
+        times = 0
+        while True:
+            try:
+                if await self.log.stored(unsettled.append):
+                    return unsettled.decided
+            except LogUnavailable as error:
+                times += 1
+                saga_id = unsettled.append.saga_id
+                _log.warning("append_unsettled", saga_id=saga_id, times=times, reason=str(error))
+                if self.clock.now() >= give_up_at:
+                    raise unsettled from error
+            else:
+                message = "the saga log did not take this; nothing was stored and nothing was sent. Try again."
+                raise LogUnavailable(message) from unsettled
+            await self.clock.sleep(_STORE_AGAIN.delay_s(times))
 
     async def record(self, saga_id: str, decider: Decider) -> Decided:
         """Append what has happened in the world: the log is asked until it takes it, for nobody else will ever know.
@@ -183,10 +225,6 @@ class Workshop:
         ended = replace(step, state=StepState.SUCCEEDED, result=result, order=step.order or saga.seq + 1)
         steps = (*saga.steps[: step.number - 1], ended, *saga.steps[step.number :])
         return self.catalogue.violations(_Results(replace(saga, steps=steps), saga.seq + 2))
-
-    def bind_unknown(self, saga: Saga, step: Step) -> BoundUndo:
-        """The undo of a step whose result is not known."""
-        return self._bind(saga, step)
 
     def _bind(self, saga: Saga, step: Step) -> BoundUndo:
         return self._bound(step, self.facts(saga, step))

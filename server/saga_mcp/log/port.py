@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
-from saga_mcp.domain.errors import LogConflict
+from saga_mcp.domain.errors import LogConflict, LogUnsettled
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
@@ -79,6 +79,25 @@ class SagaRow:
     updated_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Append:
+    """One event of an append, by which the log can be asked whether it holds that append."""
+
+    saga_id: str
+    seq: int
+    batch_id: str
+
+
+class AppendUnsettled(LogUnsettled):
+    """An append may be stored or not: `SagaLog.stored` tells, once the log can be read."""
+
+    def __init__(self, message: str, append: Append, decided: Decided) -> None:
+        self.append = append
+        self.decided = decided
+        """What `decide` would have returned; true if the append is stored."""
+        super().__init__(message)
+
+
 class SagaKeyTaken(LogConflict):
     """Another process opened a saga under this caller's key first (S8.4). Nothing was stored."""
 
@@ -103,9 +122,18 @@ class SagaLog(Protocol):
         Raises:
             Refused: what `decide` raised. Nothing was stored.
             LogUnavailable: nothing was stored.
+            AppendUnsettled: it is not known whether it was stored; ask `stored` before anything else is made of it.
             LogConflict: other processes kept winning. Nothing was stored.
             SagaKeyTaken: the saga was to be opened under a key that another one has.
             SagaQuarantined: the saga's events cannot be folded.
+        """
+        ...
+
+    async def stored(self, append: Append) -> bool:
+        """Whether an append of unknown outcome is in the log. Final: one that is not will not get there later.
+
+        Raises:
+            LogUnavailable: it is still not known.
         """
         ...
 
@@ -149,6 +177,18 @@ class SagaLog(Protocol):
 
     async def pair(self, pair_hash: str) -> PairRow | None:
         """The pair as it was frozen at an intent."""
+        ...
+
+    async def observe(self, realm: str, seen: float, seconds: float) -> float:
+        """Raise the time for which the realm was watched by `seconds`, if it still is `seen`; return what it is now.
+
+        The clock of idle time (S9.4): of several processes that count the same seconds only one gets through. A realm
+        that was never watched is at 0.
+        """
+        ...
+
+    async def idle_sagas(self, realm: str, *, for_s: float) -> Sequence[SagaRow]:
+        """Sagas of the realm that have idled for so many watched seconds, the longest first (`attention.idles`)."""
         ...
 
     async def wait_for_change(self, seen: int = 0) -> int:

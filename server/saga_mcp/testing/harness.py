@@ -168,7 +168,6 @@ def _of_registry(registry: ToolRegistry) -> LoadedConfig:
         settings=EngineSettings(realm=_REALM),
         database=Path(),  # `_hastened` puts the real one in its place
         database_is_default=False,
-        idle_flag_s=3600.0,
         registries=(declare(_REGISTRY, registry),),
         warnings=(),
     )

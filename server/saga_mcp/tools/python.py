@@ -17,7 +17,7 @@ from typing import Any, cast
 import structlog
 
 from saga_mcp.domain.errors import SagaError
-from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, Urgency
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, retry_of
 from saga_mcp.tools.pair import Pair, Retry
 from saga_mcp.tools.port import (
@@ -68,12 +68,15 @@ class PythonThreads:
 
     def __init__(self) -> None:
         self.forward = ToolThreads("saga tool")
+        self.read = ToolThreads("saga read")
+        """Read-only tools: one that hangs after its caller was answered must not keep a write from starting."""
         self.undo = ToolThreads("saga undo")
         """Undos and probes, which must find room when forward actions hang."""
 
     def let_go(self) -> None:
         """Let every wait for a thread be cancelled from now on: the process is ending."""
         self.forward.let_go()
+        self.read.let_go()
         self.undo.let_go()
 
 
@@ -176,7 +179,9 @@ class PythonTool:
             deps=self.registry.deps,
             store_undo=_store_undo(self.registry, context),
         )
-        ended = await _call(self.declared.registered, args, call, self.registry.threads.forward)
+        threads = self.registry.threads
+        sort = threads.read if self.pair.kind is Kind.READ_ONLY else threads.forward
+        ended = await _call(self.declared.registered, args, call, sort)
         if isinstance(ended, Returned):
             return _landed(self.declared.registered, ended.value)
         return _missed(ended, self.declared)

@@ -10,20 +10,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from sqlalchemy import Connection, Table, bindparam, select, update
+from sqlalchemy import Boolean, Connection, Table, bindparam, case, func, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.sql import ColumnElement
 
 from saga_mcp.domain import attention, duties, machine
 from saga_mcp.domain.errors import LogConflict, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import dump_json, encode
-from saga_mcp.log.port import Decide, Decided, PairRow, SagaKeyTaken
+from saga_mcp.log.port import Append, Decide, Decided, PairRow, SagaKeyTaken
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.reads import Reads
-from saga_mcp.log.sql.tables import EPOCH, log_meta, pair, saga, saga_event
+from saga_mcp.log.sql.tables import EPOCH, log_meta, pair, realm, saga, saga_event
 from saga_mcp.log.sql.trouble import NOTHING, LogUpgraded
 
 Outcome: TypeAlias = Decided | BaseException
@@ -34,28 +34,19 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
-    """One event of a batch, by which the batch can be found again."""
-
-    saga_id: str
-    seq: int
-    batch_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class Written:
     """A transaction that is ready to be committed, or was."""
 
     outcomes: Sequence[Outcome]
     sagas: Sequence[Saga]
-    mark: Mark | None
-    """None: nothing was written."""
+    mark: Append | None
+    """By which the batch can be found again; None: nothing was written."""
 
 
 class CommitUnsettled(Exception):
     """COMMIT failed in a way that leaves open whether the batch is stored."""
 
-    def __init__(self, written: Written, mark: Mark, cause: DBAPIError) -> None:
+    def __init__(self, written: Written, mark: Append, cause: Exception) -> None:
         self.written = written
         self.mark = mark
         self.cause = cause
@@ -80,10 +71,17 @@ class Batches:
         self._clock = clock
         self._reads = Reads(dialect, folds)
         self._epoch = Hot(select(log_meta.c.epoch), dialect)
-        self._move = Hot(
-            update(saga).where(saga.c.id == bindparam("row_id"), saga.c.seq == bindparam("row_seq")), dialect, _MOVED
+        at_row = (saga.c.id == bindparam("row_id"), saga.c.seq == bindparam("row_seq"))
+        self._move = Hot(update(saga).where(*at_row).values(idle_from_s=_GOES_ON_IDLING), dialect, _MOVED)
+        self._open = _insert_new(saga, dialect, idle_from_s=_STARTS_IDLING)
+        self._watch = _insert_new(realm, dialect)
+        self._raise = Hot(
+            update(realm)
+            .where(realm.c.name == bindparam("of_realm"), realm.c.observed_s == bindparam("seen"))
+            .values(observed_s=realm.c.observed_s + bindparam("seconds")),
+            dialect,
         )
-        self._open = _insert_new(saga, dialect)
+        self._watched = Hot(_WATCHED_S, dialect)
         self._append = Hot(saga_event.insert(), dialect)
         self._freeze = _insert_new(pair, dialect)
 
@@ -93,7 +91,7 @@ class Batches:
         Raises:
             CommitUnsettled: it is not known whether the batch is stored.
             LogUpgraded: the schema is no longer the one this code writes.
-            DBAPIError: nothing was stored.
+            sqlalchemy.exc.DBAPIError: nothing was stored.
         """
         transaction = connection.begin()
         try:
@@ -109,10 +107,24 @@ class Batches:
                 self._folds.put(state)
         return written.outcomes
 
+    def observe(self, connection: Connection, name: str, seen: float, seconds: float) -> float:
+        """Raise the time for which a realm was watched, if it still is `seen`; what it is now (S9.4).
+
+        Raises:
+            LogUpgraded: the schema is no longer the one this code writes.
+            sqlalchemy.exc.DBAPIError: it is not known whether anything was stored.
+        """
+        with connection.begin():
+            self._check_epoch(connection)
+            self._watch.run(connection, {"name": name, "observed_s": 0.0})
+            self._raise.run(connection, {"of_realm": name, "seen": seen, "seconds": seconds})
+            watched_s: float = self._watched.run(connection, {"of_realm": name}).scalar_one()
+        return watched_s
+
     def _commit(self, commit: Callable[[], None], written: Written) -> None:
         try:
             commit()
-        except DBAPIError as error:
+        except Exception as error:
             if written.mark is None:
                 raise
             self._folds.drop(state.id for state in written.sagas)
@@ -140,7 +152,7 @@ class Batches:
             )
         if rows:
             self._append.run_many(connection, rows)
-        mark = Mark(rows[0]["saga_id"], rows[0]["seq"], batch_id) if rows else None
+        mark = Append(rows[0]["saga_id"], rows[0]["seq"], batch_id) if rows else None
         return Written([outcomes[index] for index in range(len(requests))], sagas, mark)
 
     def _check_epoch(self, connection: Connection) -> None:
@@ -247,12 +259,22 @@ def _projection(state: Saga, at: float) -> dict[str, Any]:
         "steps": len(state.steps),
         "seq": state.seq,
         "updated_at": at,
+        "idles": attention.idles(state),
+        "of_realm": state.realm,
     }
 
 
 _MOVED = ("phase", "state", "driver", "busy", "open", "items", "steps", "seq", "updated_at")
 
+_WATCHED_S = select(realm.c.observed_s).where(realm.c.name == bindparam("of_realm"))
+_NOW = func.coalesce(_WATCHED_S.scalar_subquery(), literal_column("0.0"))
+_STARTS_IDLING = case((bindparam("idles", type_=Boolean), _NOW))
+_GOES_ON_IDLING = case((bindparam("idles", type_=Boolean), func.coalesce(saga.c.idle_from_s, _NOW)))
+"""Since it last did something; null while it does (S9.4)."""
 
-def _insert_new(table: Table, dialect: Dialect) -> Hot:
+
+def _insert_new(table: Table, dialect: Dialect, **computed: ColumnElement[Any]) -> Hot:
+    """Insert unless it is there; all columns but the `computed` ones are parameters."""
     insert = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
-    return Hot(insert(table).on_conflict_do_nothing(), dialect)
+    given = [column.name for column in table.columns if column.name not in computed]
+    return Hot(insert(table).values(computed).on_conflict_do_nothing(), dialect, given)

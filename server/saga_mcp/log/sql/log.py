@@ -18,7 +18,7 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.owners import FileOwners, directory_of
-from saga_mcp.log.port import Decide, Decided, Owners, PairRow, Record, SagaRow
+from saga_mcp.log.port import Append, Decide, Decided, Owners, PairRow, Record, SagaRow
 from saga_mcp.log.sql import files, reads
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.connect import SETUP_WAIT_S, SqliteFile
@@ -103,6 +103,13 @@ class SqlSagaLog:
             self._announce()
         return decided
 
+    async def stored(self, append: Append) -> bool:
+        """See `SagaLog.stored`."""
+        stored = await self._read(lambda connection: reads.was_stored(connection, append))
+        if stored:
+            self._announce()
+        return stored
+
     async def load(self, saga_id: str) -> Saga:
         """See `SagaLog.load`."""
         return await self._read(lambda connection: self._reads.load(connection, saga_id))
@@ -147,6 +154,14 @@ class SqlSagaLog:
     async def pair(self, pair_hash: str) -> PairRow | None:
         """See `SagaLog.pair`."""
         return await self._read(lambda connection: reads.pair_row(connection, pair_hash))
+
+    async def observe(self, realm: str, seen: float, seconds: float) -> float:
+        """See `SagaLog.observe`."""
+        return await self._writer.observe(realm, seen, seconds)
+
+    async def idle_sagas(self, realm: str, *, for_s: float) -> Sequence[SagaRow]:
+        """See `SagaLog.idle_sagas`."""
+        return await self._read(lambda connection: reads.idle_sagas(connection, realm, for_s))
 
     async def wait_for_change(self, seen: int = 0) -> int:
         """See `SagaLog.wait_for_change`."""

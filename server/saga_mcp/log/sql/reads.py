@@ -14,10 +14,11 @@ from sqlalchemy.engine import Dialect
 from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import UnreadableEvent, decode
-from saga_mcp.log.port import PairRow, Record, SagaRow
+from saga_mcp.log.port import Append, PairRow, Record, SagaRow
 from saga_mcp.log.sql.folds import Folds, StoredEvent, fold_rows
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.tables import pair, saga, saga_event
+from saga_mcp.log.sql.tables import realm as realm_table
 
 _ROW_COLUMNS = [saga.c[name] for name in SagaRow.__dataclass_fields__]
 
@@ -123,6 +124,13 @@ def busy_sagas(connection: Connection, realm: str) -> list[SagaRow]:
     return _rows(connection, select(*_ROW_COLUMNS).where(saga.c.realm == realm, saga.c.busy).order_by(saga.c.opened_at))
 
 
+def idle_sagas(connection: Connection, realm: str, for_s: float) -> list[SagaRow]:
+    """Sagas of a realm that have idled for `for_s`, the longest first."""
+    watched = select(realm_table.c.observed_s).where(realm_table.c.name == realm).scalar_subquery()
+    statement = select(*_ROW_COLUMNS).where(saga.c.realm == realm, saga.c.idle_from_s <= watched - for_s)
+    return _rows(connection, statement.order_by(saga.c.idle_from_s))
+
+
 def saga_of_key(connection: Connection, realm: str, caller: str, key: str) -> str | None:
     """Id of the saga that this caller opened under `key`."""
     if not key:
@@ -140,10 +148,12 @@ def pair_row(connection: Connection, pair_hash: str) -> PairRow | None:
     return None if content is None else PairRow(hash=pair_hash, content=json.loads(content))
 
 
-def was_stored(connection: Connection, saga_id: str, seq: int, batch_id: str) -> bool:
+def was_stored(connection: Connection, append: Append) -> bool:
     """Whether a batch whose COMMIT did not answer is in the log."""
     statement = select(saga_event.c.seq).where(
-        saga_event.c.saga_id == saga_id, saga_event.c.seq == seq, saga_event.c.batch_id == batch_id
+        saga_event.c.saga_id == append.saga_id,
+        saga_event.c.seq == append.seq,
+        saga_event.c.batch_id == append.batch_id,
     )
     with connection.begin():
         return connection.execute(statement).first() is not None

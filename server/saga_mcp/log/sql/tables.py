@@ -1,7 +1,8 @@
 """The tables of the saga log, as SQLAlchemy Core sees them. The migrations create them; a test holds the two together.
 
-`saga` is a projection: everything in it can be rebuilt from `saga_event`. It exists for lists and for the
-compare-and-set on its `seq`. The partial indices keep what start-up and `list` read as small as the work that is open
+`saga` is a projection: everything in it but `idle_from_s` can be rebuilt from `saga_event`. It exists for lists and for
+the compare-and-set on its `seq`. `idle_from_s` is the realm's `observed_s` when the saga began to idle; null: it does
+not. The partial indices keep what start-up and `list` read as small as the work that is open
 (DESIGN.md section 8).
 """
 
@@ -15,6 +16,15 @@ EPOCH: Final = 1
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
+
+realm: Final = Table(
+    "saga_realm",
+    metadata,
+    Column("name", String, primary_key=True),
+    Column("observed_s", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""How long each realm has been watched by a living process: the clock of idle time (S9.4)."""
 
 log_meta: Final = Table(
     "saga_log_meta",
@@ -42,10 +52,18 @@ saga: Final = Table(
     Column("seq", Integer, nullable=False),
     Column("opened_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
+    Column("idle_from_s", Float),
     Index("saga_newest", "realm", "opened_at"),
     Index("saga_open", "realm", "opened_at", sqlite_where=text("open"), postgresql_where=text("open")),
     Index("saga_busy", "realm", "opened_at", sqlite_where=text("busy"), postgresql_where=text("busy")),
     Index("saga_waiting", "realm", "opened_at", sqlite_where=text("items > 0"), postgresql_where=text("items > 0")),
+    Index(
+        "saga_idle",
+        "realm",
+        "idle_from_s",
+        sqlite_where=text("idle_from_s IS NOT NULL"),
+        postgresql_where=text("idle_from_s IS NOT NULL"),
+    ),
     Index(
         "saga_key",
         "realm",

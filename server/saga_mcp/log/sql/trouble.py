@@ -11,7 +11,7 @@ LogUnavailable (domain)        nothing was stored, so nothing was sent
 ├─ LogUpgraded                 upgraded by another process while this one ran
 ├─ LogInUseByOlder             an older process has to close first
 ├─ LogClosed                   this process is closing
-└─ LogTroubled                 anything else the database said; includes a COMMIT whose outcome could not be read back
+└─ LogTroubled                 anything else the database said
    └─ StatementRefused         what was to be stored is to blame, not the database
 
 Lives with the adapter because only it can tell these apart; the layers above see `LogUnavailable` and show the message.

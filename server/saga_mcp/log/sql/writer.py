@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import anyio
+from sqlalchemy.exc import DBAPIError
 
 from saga_mcp.domain.errors import LogUnavailable
-from saga_mcp.log.port import Decide, Decided
+from saga_mcp.log.port import AppendUnsettled, Decide, Decided
 from saga_mcp.log.sql.batch import Batches, CommitUnsettled, Outcome
 from saga_mcp.log.sql.reads import was_stored
 from saga_mcp.log.sql.thread import CLOSE_WITHIN_S, Busy, ConnectionThread, Translate
-from saga_mcp.log.sql.trouble import NOTHING, LogClosed, LogTroubled, StatementRefused, locked
+from saga_mcp.log.sql.trouble import NOTHING, LogClosed, StatementRefused, locked
 
 LARGEST_BATCH = 256
 FIRST_DELAY_S = 0.002
@@ -80,6 +81,18 @@ class Writer:
             self._task = asyncio.create_task(self._drain(), name="saga log writer")
         return await done
 
+    async def observe(self, realm: str, seen: float, seconds: float) -> float:
+        """Raise a realm's watched time in a transaction of its own; the port's `observe`."""
+        since = time.monotonic()
+        while True:
+            try:
+                return await self._thread.submit(lambda c: self._batches.observe(c, realm, seen, seconds))
+            except Busy as busy:
+                waited_s = time.monotonic() - since
+                if self._closing or waited_s >= self._busy_budget_s:
+                    raise locked(self._path, waited_s) from busy
+                await asyncio.sleep(random.uniform(0, LONGEST_DELAY_S))  # noqa: S311 - jitter, not a secret
+
     async def aclose(self) -> None:
         """Write what waits, give up on a taken lock, accept nothing new, and end the connection."""
         self._closing = True
@@ -128,15 +141,22 @@ class Writer:
         """Read back, on another connection, whether a failed COMMIT stored the batch after all."""
         mark = unsettled.mark
         try:
-            stored = await self._read_back.submit(lambda c: was_stored(c, mark.saga_id, mark.seq, mark.batch_id))
-        except Exception as error:
-            raise LogTroubled(
-                f"saga log {self._path}: the last write did not answer ({unsettled.cause.orig}) and could not be "
-                f"read back ({error}); nothing was sent. Run `saga-mcp doctor`."
-            ) from error
+            stored = await self._read_back.submit(lambda c: was_stored(c, mark))
+        except Exception:  # noqa: BLE001 - whatever it is, the batch may be stored
+            cause = unsettled.cause
+            message = (
+                f"saga log {self._path}: the last write did not answer ({getattr(cause, 'orig', cause)}), and the file "
+                "cannot be read now, so it is not known whether that was stored. Look with saga_status before you try "
+                "again; `saga-mcp doctor` tells more."
+            )
+            return [
+                AppendUnsettled(message, mark, outcome) if isinstance(outcome, Decided) else outcome
+                for outcome in unsettled.written.outcomes
+            ]
         if stored:
             return unsettled.written.outcomes
-        raise self._translate(unsettled.cause)
+        cause = unsettled.cause
+        raise self._translate(cause) if isinstance(cause, DBAPIError) else cause
 
     def _without_expired(self, batch: Sequence[_Request]) -> list[_Request]:
         now = time.monotonic()

@@ -22,6 +22,12 @@ def upgrade() -> None:
         sa.Column("epoch", sa.Integer, nullable=False),
     )
     op.create_table(
+        "saga_realm",
+        sa.Column("name", sa.String, primary_key=True),
+        sa.Column("observed_s", sa.Float, nullable=False),
+        sqlite_with_rowid=False,
+    )
+    op.create_table(
         "saga",
         sa.Column("id", sa.String, primary_key=True),
         sa.Column("realm", sa.String, nullable=False),
@@ -39,6 +45,7 @@ def upgrade() -> None:
         sa.Column("seq", sa.Integer, nullable=False),
         sa.Column("opened_at", sa.Float, nullable=False),
         sa.Column("updated_at", sa.Float, nullable=False),
+        sa.Column("idle_from_s", sa.Float),
         sqlite_with_rowid=False,
     )
     op.create_index("saga_newest", "saga", ["realm", "opened_at"])
@@ -46,6 +53,7 @@ def upgrade() -> None:
         ("saga_open", ["realm", "opened_at"], False, "open"),
         ("saga_busy", ["realm", "opened_at"], False, "busy"),
         ("saga_waiting", ["realm", "opened_at"], False, "items > 0"),
+        ("saga_idle", ["realm", "idle_from_s"], False, "idle_from_s IS NOT NULL"),
         ("saga_key", ["realm", "caller", "key"], True, "key <> ''"),
     ):
         where = sa.text(condition)
