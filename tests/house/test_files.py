@@ -7,7 +7,7 @@ import pytest
 
 PROJECT = Path(__file__).parents[2]
 LONGEST = 400
-MAY_BE_LONGER: frozenset[str] = frozenset()
+MAY_BE_LONGER = frozenset({"server/saga_mcp/edge/wording.py"})  # every text that models read, in one place
 """Paths from the project's root, each with a reason."""
 
 SOURCES = sorted(
