@@ -143,7 +143,7 @@ async def test_an_append_that_nobody_can_be_sure_of_leaves_nothing_behind_in_a_p
 
 @contextmanager
 def suppress_refusals() -> Generator[None]:
-    """What a log denies or a saga that is aborted refuses ends the scenario early; its end is looked at all the same."""
+    """What a log denies, or a saga that is aborted refuses, ends a scenario early and is not what is tested."""
     try:
         yield
     except* (LogUnavailable, Refused):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 
 from saga_mcp.domain.errors import LogUnavailable
@@ -69,6 +69,9 @@ class FailingLog:
             limit=limit,
             offset=offset,
         )
+
+    async def realms(self) -> Mapping[str, int]:
+        return await self._inner.realms()
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
         return await self._inner.busy_sagas(realm)

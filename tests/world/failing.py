@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
 import anyio
@@ -52,6 +52,9 @@ class LogAround:
             limit=limit,
             offset=offset,
         )
+
+    async def realms(self) -> Mapping[str, int]:
+        return await self.inner.realms()
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
         return await self.inner.busy_sagas(realm)
@@ -151,13 +154,16 @@ class Fault(Enum):
 
 
 class DoubtfulLog(LogAround):
-    """Its n-th append has a fault."""
+    """Its n-th append has a fault, or the first that holds an event."""
 
-    def __init__(self, inner: SagaLog, fault: Fault, *, at: int, unreadable: int = 2) -> None:
+    def __init__(
+        self, inner: SagaLog, fault: Fault, *, at: int = 0, event: type[Event] | None = None, unreadable: int = 2
+    ) -> None:
         super().__init__(inner)
         self._fault = fault
         self._at = at
-        self._unreadable = unreadable
+        self._event = event
+        self.unreadable = unreadable
         self._doubts: dict[Append, bool] = {}
         self.appends = 0
         self.met: tuple[Event, ...] = ()
@@ -170,7 +176,7 @@ class DoubtfulLog(LogAround):
             decision = decide(saga)
             if decision.events:
                 self.appends += 1
-                if self.appends == self._at:
+                if not self.met and (self.appends == self._at or self._holds(decision)):
                     self.met = decision.events
                     wanted.append(Decided(before=saga, saga=fold(saga, decision.events)))
                     if self._fault is Fault.LOST_UNSETTLED:
@@ -187,14 +193,17 @@ class DoubtfulLog(LogAround):
             raise LogUnavailable("planted: said not to be stored")
         raise self._unsettled(decided, stored=True)
 
+    def _holds(self, decision: Decision) -> bool:
+        return self._event is not None and any(isinstance(event, self._event) for event in decision.events)
+
     def _unsettled(self, decided: Decided, *, stored: bool) -> AppendUnsettled:
         append = Append(decided.saga.id, decided.saga.seq, f"planted-{self._at}")
         self._doubts[append] = stored
         return AppendUnsettled("planted: not known whether it was stored", append, decided)
 
     async def stored(self, append: Append) -> bool:
-        if self._unreadable:
-            self._unreadable -= 1
+        if self.unreadable:
+            self.unreadable -= 1
             raise LogUnavailable("planted: cannot be read")
         return self._doubts[append]
 

@@ -20,8 +20,8 @@ SagaError
    ├─ LogUnsettled        it is not known whether it was stored
    └─ SagaQuarantined     this saga's events cannot be read; all others go on
 
-A refusal comes before anything is sent, so it may say that nothing was. A quarantine can also be met afterwards, when an
-outcome is to be stored: it says what is the matter, and whoever called says what that means for the call.
+A refusal comes before anything is sent, so it may say that nothing was. A quarantine can also be met afterwards, when
+an outcome is to be stored: it says what is the matter, and whoever called says what that means for the call.
 """
 
 from __future__ import annotations

@@ -106,10 +106,12 @@ class Undoing:
 
     def _obstacle(self, step: Step, part: Part, pair: Pair) -> Parking | None:
         """Why the part is not sent at all."""
+        tool = self._shop.catalogue.tool(step.tool)
         if self._shop.catalogue.undoer(part.spec.tool) is None:
             message = f"{part.spec.tool} is not available in this config: put it back, then retry"
-            return Parking(item=ItemKind.DEAD_LETTER, message=message)
-        tool = self._shop.catalogue.tool(step.tool)
+            # Where neither of the pair is known, the place is: renamed, or not in this config any more.
+            item = ItemKind.TARGET_CHANGED if tool is None else ItemKind.DEAD_LETTER
+            return Parking(item=item, message=message)
         if tool is not None and tool.pair.target_id != step.plan.target_id:
             return Parking(item=ItemKind.TARGET_CHANGED, message=misplaced(step.tool))
         if part.attempts >= self._policy(pair, part).retry.attempts:

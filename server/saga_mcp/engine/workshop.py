@@ -174,7 +174,7 @@ class Workshop:
             else:
                 message = "the saga log did not take this; nothing was stored and nothing was sent. Try again."
                 raise LogUnavailable(message) from unsettled
-            await self.clock.sleep(_STORE_AGAIN.delay_s(times))
+            await self.clock.sleep(self.clock.jitter(_STORE_AGAIN.delay_s(times)))
 
     async def record(self, saga_id: str, decider: Decider) -> Decided:
         """Append what has happened in the world: the log is asked until it takes it, for nobody else will ever know.

@@ -7,7 +7,7 @@ a decision that lost the race is run again on the new state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
@@ -165,6 +165,10 @@ class SagaLog(Protocol):
 
         `open_only`: phase not final, or open items.
         """
+        ...
+
+    async def realms(self) -> Mapping[str, int]:
+        """Every realm that has sagas here, and how many of them are open."""
         ...
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -142,6 +142,10 @@ class SqlSagaLog:
                 offset=offset,
             )
         )
+
+    async def realms(self) -> Mapping[str, int]:
+        """See `SagaLog.realms`."""
+        return await self._read(reads.realms)
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
         """See `SagaLog.busy_sagas`."""

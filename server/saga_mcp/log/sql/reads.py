@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, cast
 
-from sqlalchemy import Connection, Select, bindparam, select
+from sqlalchemy import Connection, Select, bindparam, func, select
 from sqlalchemy.engine import Dialect
 
 from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
@@ -117,6 +117,13 @@ def sagas(  # noqa: PLR0913 - the arguments of the port, and the connection
     if attention_only:
         statement = statement.where(saga.c["items"] > 0)
     return _rows(connection, statement.order_by(saga.c.opened_at.desc(), saga.c.id).limit(limit).offset(offset))
+
+
+def realms(connection: Connection) -> dict[str, int]:
+    """Open sagas of each realm."""
+    statement = select(saga.c.realm, func.count().filter(saga.c.open)).group_by(saga.c.realm).order_by(saga.c.realm)
+    with connection.begin():
+        return {name: opened for name, opened in connection.execute(statement).tuples()}
 
 
 def busy_sagas(connection: Connection, realm: str) -> list[SagaRow]:
