@@ -174,7 +174,10 @@ async def test_a_running_call_registers_the_undo_of_a_part_by_name() -> None:
     catalogue = serve(registry)
     await call(catalogue, "shop.deploy", {}, world)
     assert world.registered == [("shop.release", {"ip": "10.0.0.1"})]
-    assert await undo(catalogue, "shop.release", {"ip": "10.0.0.1"}, facts({}, known=False)) == Undone()
+    assert (
+        await undo(catalogue, "shop.release", {"ip": "10.0.0.1"}, facts({}, known=False, tool="shop.deploy"))
+        == Undone()
+    )
     assert world.seen == [("10.0.0.1", None)]
 
 

@@ -18,6 +18,7 @@ import structlog
 
 from saga_mcp.domain.errors import SagaError
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, Urgency
+from saga_mcp.tools.copies import Copies
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, retry_of
 from saga_mcp.tools.pair import Pair, Retry
 from saga_mcp.tools.port import (
@@ -260,23 +261,19 @@ class PythonUndo:
 
     def _undo(self, context: UndoContext) -> Undo[Any]:
         step = context.step
-        args, result = self._decoded(step)
+        forward = self.registry.forward(step.tool)
+        if forward is None:
+            message = f"{step.tool} is not in python.{self.registry.name}, so its arguments and result cannot be read"
+            raise SagaToolsError(message)
         return Undo(
-            args=args,
-            result=result,
+            args=forward.kwargs_from_json(step.args),
+            result=forward.decode_result(step.result) if step.known else None,
             call_key=step.key,
             key=context.undo_key,
             cause=context.cause,
-            results=step.results,
+            results=Copies(step.results),
             deps=self.registry.deps,
         )
-
-    def _decoded(self, step: StepFacts) -> tuple[Mapping[str, Any], object]:
-        """Return the step's arguments and result as its forward action knew them."""
-        forward = self.registry.forward(step.tool)
-        if forward is None:
-            return step.args, step.result if step.known else None
-        return forward.kwargs_from_json(step.args), forward.decode_result(step.result) if step.known else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
