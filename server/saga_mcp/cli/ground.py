@@ -47,6 +47,19 @@ class Ground:
         """Whether there is a saga log at all; no command but `serve` makes one."""
         return self.loaded.database.exists()
 
+    @property
+    def realm_moves(self) -> bool:
+        """Whether the realm is made from the config's path, so that a moved folder is another one."""
+        return self.loaded.realm_is_default
+
+    def logs_beside(self) -> list[str]:
+        """Realms whose own logs lie beside this one and are of folders of the same name: this one may be theirs."""
+        if not (self.loaded.realm_is_default and self.loaded.database_is_default):
+            return []
+        place = self.realm.rpartition("-")[0]
+        mine = self.loaded.database
+        return sorted(log.stem for log in mine.parent.glob(f"{place}-{'?' * 8}.db") if log != mine)
+
     def servers(self) -> list[LivingOwner]:
         """Living processes that drive this realm's sagas until they end."""
         folder = directory_of(self.loaded.database)

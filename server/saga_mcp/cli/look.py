@@ -19,8 +19,11 @@ from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
 from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
+from saga_mcp.edge.clean import escape
 from saga_mcp.log.owners import LivingOwner
 from saga_mcp.log.port import Record, SagaLog, SagaRow
+
+_MOST_REALMS = 5
 
 
 def status_page(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
@@ -33,16 +36,21 @@ async def _status_page(ground: Ground, output: Output) -> None:
     servers = ground.servers()
     found: list[SagaRow] = []
     attention: list[Waiting] = []
+    others = ground.logs_beside()
     if ground.database_exists():
         async with open_log(ground) as log:
             found = await rows(log, ground.realm, open_only=True)
             attention = await waiting(log, ground.realm)
+            if ground.realm_moves:
+                others += [name for name in await log.realms() if name != ground.realm]
     moves = _next_moves(ground, servers, found, attention)
     if output.as_json:
         output.json(
             {
                 "config": str(ground.path),
                 "realm": ground.realm,
+                "realm_is_of_the_path": ground.realm_moves,
+                "other_realms": [*others],
                 "database": ground.database,
                 "database_exists": ground.database_exists(),
                 "servers": [_server_json(server) for server in servers],
@@ -57,11 +65,28 @@ async def _status_page(ground: Ground, output: Output) -> None:
         f"realm     {ground.realm}",
         f"saga log  {ground.database}{'' if ground.database_exists() else '  (not there yet)'}",
         f"server    {servers_words(servers)}",
+        *_realm_words(ground, others),
         "",
         *(f"next: {move}" for move in moves),
         "",
         f"{count(len(found), 'open saga')}, {count(len(attention), 'item')} for a person",
     )
+
+
+def _realm_words(ground: Ground, others: list[str]) -> list[str]:
+    """What becomes of the sagas where the folder is moved, or was."""
+    if not ground.realm_moves:
+        return []
+    lines = [
+        "",
+        "[saga] has no name, so the realm is made from the path of this file: in a moved folder it is another.",
+    ]
+    if others:
+        shown = ", ".join(escape(name) for name in others[:_MOST_REALMS])
+        lines.append(f'If this folder was moved, its sagas are in one of these: {shown}. name = "..." takes them back.')
+    else:
+        lines.append(f'name = "{escape(ground.realm)}" keeps it wherever the folder goes.')
+    return lines
 
 
 def _next_moves(

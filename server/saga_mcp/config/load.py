@@ -15,7 +15,7 @@ from saga_mcp.config.pairs import Callables, declare_with
 from saga_mcp.config.problems import NOT_YET, ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
 from saga_mcp.config.source import read_config
 from saga_mcp.config.validate import Read, validate
-from saga_mcp.domain.values import OnError, OnUndoFailure
+from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.tools.declared import DeclaredRegistry
 from saga_tools import ToolRegistry
@@ -34,7 +34,8 @@ class LoadedConfig:
     """File of the saga log, absolute and without symbolic links."""
     database_is_default: bool
     """The folder of the database may have to be made."""
-    idle_flag_s: float
+    realm_is_default: bool
+    """It is derived from the place of the file: moved, it is another one."""
     registries: tuple[DeclaredRegistry, ...]
     warnings: tuple[ConfigProblem, ...]
 
@@ -60,8 +61,6 @@ def load_config(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
     read = validate(SagaTable, content.get("saga", {}), ("saga",), findings)
     saga = read.table if read else SagaTable.model_validate({})
     registries = _Tools(path.parent, content, findings).load(OnError(saga.on_error))
-    if saga.on_idle != "flag":
-        findings.problem(("saga", "on_idle"), f'"{saga.on_idle}" is {NOT_YET}')
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, path.parent, environ, findings) if written else default_database(realm)
@@ -76,10 +75,13 @@ def load_config(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
             saga_id_required=saga.saga_id == "required",
             reply_within_s=saga.reply_within_s,
             probe_for_s=saga.probe_for_s,
+            idle_flag_s=saga.idle_flag_s,
+            idle_end_s=saga.idle_end_s,
+            on_idle=OnIdle(saga.on_idle),
         ),
         database=database,
         database_is_default=not written,
-        idle_flag_s=saga.idle_flag_s,
+        realm_is_default=not saga.name,
         registries=registries,
         warnings=findings.warnings,
     )

@@ -168,6 +168,7 @@ def _of_registry(registry: ToolRegistry) -> LoadedConfig:
         settings=EngineSettings(realm=_REALM),
         database=Path(),  # `_hastened` puts the real one in its place
         database_is_default=False,
+        realm_is_default=False,
         registries=(declare(_REGISTRY, registry),),
         warnings=(),
     )

@@ -123,7 +123,7 @@ def realms(connection: Connection) -> dict[str, int]:
     """Open sagas of each realm."""
     statement = select(saga.c.realm, func.count().filter(saga.c.open)).group_by(saga.c.realm).order_by(saga.c.realm)
     with connection.begin():
-        return {name: opened for name, opened in connection.execute(statement).tuples()}
+        return dict(connection.execute(statement).tuples().all())
 
 
 def busy_sagas(connection: Connection, realm: str) -> list[SagaRow]:
