@@ -100,7 +100,12 @@ def _item(saga: Saga, step: Step, kind: ItemKind) -> Item:
 
 def reported_state(saga: Saga) -> str:
     """The phase, or `needs_attention` where nothing runs or is due that could settle an effect (S2.2)."""
-    return NEEDS_ATTENTION if any(_alarms(saga, item) for item in items(saga)) else saga.phase.value
+    return state_with(saga, items(saga))
+
+
+def state_with(saga: Saga, waiting: tuple[Item, ...]) -> str:
+    """The same, where what waits for a person is known already."""
+    return NEEDS_ATTENTION if any(_alarms(saga, item) for item in waiting) else saga.phase.value
 
 
 def _alarms(saga: Saga, item: Item) -> bool:
@@ -177,7 +182,11 @@ def is_residue(step: Step) -> bool:
 
 def summary(saga: Saga) -> str:
     """The one line that sums a saga up, everywhere (S2.3), e.g. `compensated: 3 undone, 1 exempt (ada), 0 open`."""
-    count = tally(saga)
+    return f"{reported_state(saga)}: {counts(saga, tally(saga))}"
+
+
+def counts(saga: Saga, count: Tally) -> str:
+    """The part of that line that counts."""
     parts = [f"{count.done} done"] if count.done or saga.phase in {Phase.ACTIVE, Phase.COMMITTED} else []
     if count.undone or saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}:
         parts.append(f"{count.undone} undone")
@@ -192,4 +201,4 @@ def summary(saga: Saga) -> str:
         )
         if number
     ]
-    return f"{reported_state(saga)}: {', '.join([*parts, f'{count.open} open'])}"
+    return ", ".join([*parts, f"{count.open} open"])

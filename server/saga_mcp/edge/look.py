@@ -1,38 +1,50 @@
-"""A saga as one reply sees it: what is read off the whole fold is read once, however many parts of the reply say it."""
+"""A saga as one reply sees it: what is read off the fold is read once, however many parts of the reply say it."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Self
 
-from saga_mcp.domain.attention import Item, items, summary
+from saga_mcp.domain.attention import Item, Tally, counts, items, state_with, tally
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import Phase
 from saga_mcp.edge.clean import escape
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: what looks at every step is computed only if somebody asks
 class Look:
-    """A saga, what waits for a person in it, and the line that sums it up."""
+    """A saga, its reported state, and what waits for a person in it."""
 
     saga: Saga
     items: tuple[Item, ...]
-    summary: str
-    """E.g. `compensated: 3 undone, 0 open`."""
+    state: str
 
     @classmethod
     def at(cls, saga: Saga) -> Self:
         """Look at `saga` now."""
-        return cls(saga=saga, items=items(saga), summary=escape(summary(saga)))
-
-    @property
-    def state(self) -> str:
-        """The reported state, with which the line begins."""
-        return self.summary.partition(": ")[0]
-
-    @property
-    def counts(self) -> str:
-        """The rest of the line."""
-        return self.summary.partition(": ")[2]
+        waiting = items(saga)
+        return cls(saga=saga, items=waiting, state=state_with(saga, waiting))
 
     @property
     def needs_person(self) -> bool:
         """Whether something is unsettled that only a person can settle."""
         return self.state != self.saga.phase
+
+    @property
+    def plainly_open(self) -> bool:
+        """Whether there is nothing to count yet: it is open, and nobody has to be asked."""
+        return self.saga.phase is Phase.ACTIVE and not self.needs_person
+
+    @cached_property
+    def tally(self) -> Tally:
+        """What became of the steps."""
+        return tally(self.saga)
+
+    @property
+    def counts(self) -> str:
+        """E.g. `3 undone, 0 open`."""
+        return escape(counts(self.saga, self.tally))
+
+    @property
+    def summary(self) -> str:
+        """The line that sums it up, e.g. `compensated: 3 undone, 0 open`."""
+        return f"{self.state}: {self.counts}"

@@ -26,7 +26,10 @@ _BLOCK: TypeAdapter[types.ContentBlock] = TypeAdapter(types.ContentBlock)
 
 
 def facts(look: Look, *, step: int = 0, code: str = "", opened: bool = False, replayed: bool = False) -> JsonObject:
-    """All facts about a saga, for `_meta`."""
+    """All facts about a saga, for `_meta`; the line that counts its steps only where something came to an end.
+
+    Of a saga that is plainly open, counting would cost each reply a look at every step; `saga_status` counts.
+    """
     saga = look.saga
     waiting: list[JsonValue] = [item.name for item in look.items[:_FACTS_ITEMS]]
     all_facts: JsonObject = {
@@ -35,7 +38,7 @@ def facts(look: Look, *, step: int = 0, code: str = "", opened: bool = False, re
         "phase": saga.phase.value,
         "step": step or None,
         "steps": len(saga.steps),
-        "summary": look.summary,
+        "summary": "" if look.plainly_open else look.summary,
         "cause": saga.cause,
         "items": waiting,
         "opened": opened,

@@ -135,7 +135,7 @@ def _undo_plan(saga: Saga, names: Names) -> Iterator[JsonObject]:
     """What an abort would do now, in order, and what it could not (S5.2, S6)."""
     if saga.final or saga.pivot_passed:
         return
-    for step in reversed(saga.steps):
+    for step in reversed(saga.loose_steps):
         if step.running or step.state is StepState.INTENDED:
             yield {"step": step.number, "tool": names(step.tool), "does": "wait for its end"}
     halted = False

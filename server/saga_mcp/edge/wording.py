@@ -8,7 +8,7 @@ into a text is escaped here, so callers need not remember to.
 from collections.abc import Callable, Collection
 from typing import TypeAlias
 
-from saga_mcp.domain.attention import tally
+from saga_mcp.domain.attention import Tally
 from saga_mcp.domain.errors import CommitRefused, SagaQuarantined
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.saga_decisions import describe_cause
@@ -106,8 +106,7 @@ def trailing(
     look: Look, number: int, names: Names, *, long: bool = False, third_time: bool = False, was_idle: bool = False
 ) -> str:
     """The last text block of a reply of step `number`, or of the saga as a whole where it is 0."""
-    open_still = look.saga.phase is Phase.ACTIVE and not look.needs_person
-    idle = _IDLE if number and open_still and (was_idle or look.saga.idle) else ""
+    idle = _IDLE if number and look.plainly_open and (was_idle or look.saga.idle) else ""
     words = _state_words(look, number, names, long=long or idle != "")
     return f"[saga {look.saga.id}{words}{idle}{f' {_THIRD_TIME}' if third_time else ''}]"
 
@@ -121,7 +120,7 @@ def _state_words(look: Look, number: int, names: Names, *, long: bool) -> str:
             closed = _CLOSED_ON_REQUEST if saga.cause == "agent" else _CLOSED
             return f" UNDONE: {why(saga, names)}; {_undone(look)}. {closed}"
         case Phase.COMPENSATING:
-            return f" BEING UNDONE: {why(saga, names)}; {progress(saga)} undone so far. {_GOING_ON}"
+            return f" BEING UNDONE: {why(saga, names)}; {_progress(look.tally)} undone so far. {_GOING_ON}"
         case Phase.COMMITTED if stuck:
             return f" COMMITTED, and {_waiting(look, names)}. {_NOT_BY_HAND}"
         case Phase.COMMITTED:
@@ -169,7 +168,7 @@ def undo_words(step: Step) -> str:
 
 
 def _undone(look: Look) -> str:
-    count = tally(look.saga)
+    count = look.tally
     if count.residue or count.by_person or count.exempt or count.done:
         return look.counts
     match len(look.saga.steps):
@@ -181,9 +180,8 @@ def _undone(look: Look) -> str:
             return f"all {steps} steps are undone or had no effect, nothing is open"
 
 
-def progress(saga: Saga) -> str:
+def _progress(count: Tally) -> str:
     """How far a rollback has come, e.g. `1 of 2`."""
-    count = tally(saga)
     settled = count.undone + count.by_person + count.residue + count.exempt
     return f"{settled} of {settled + count.open + count.running}"
 
@@ -358,14 +356,17 @@ def next_moves(look: Look, *, busy: bool) -> list[str]:
         case Phase.ACTIVE if busy:
             return ["Wait, then saga_status: something is running or being looked into. Do not call it again."]
         case Phase.ACTIVE:
-            return _open_moves(saga)
+            return _open_moves(look)
 
 
-def _open_moves(saga: Saga) -> list[str]:
-    doubts = [step.number for step in saga.steps if step.state is StepState.IN_DOUBT]
+def _open_moves(look: Look) -> list[str]:
+    saga = look.saga
+    doubts = [step.number for step in saga.loose_steps if step.state is StepState.IN_DOUBT]
     if doubts:
         return [f"saga_abort, or ask the user: step {_numbers(doubts)} may have happened."]
-    failed = [step.number for step in saga.steps if step.state is StepState.FAILED and not step.accepted]
+    failed: list[int] = []
+    if look.tally.no_effect:
+        failed = [step.number for step in saga.steps if step.state is StepState.FAILED and not step.accepted]
     accept = f" with accept_failed=[{_numbers(failed)}]" if failed else ""
     moves = ["Go on: pass this saga_id to the next call.", f"saga_commit{accept} keeps all."]
     moves = [_idle(saga).lstrip(), *moves] if saga.idle else moves

@@ -1,0 +1,66 @@
+"""What a reply costs: a saga may have thousands of steps, and most replies are about one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from mcp.client import Client
+from tests.edge.scripted import (
+    STUCK,
+    UNDOING,
+    UNDONE,
+    Script,
+    call,
+    done,
+    intended,
+    saga_of,
+    says,
+    scripted,
+    succeeded,
+    told_tool,
+)
+from tests.edge.served import facts_of, text_of
+
+from saga_mcp.domain.state import Saga, Step
+
+MANY = 30
+
+
+class Walked(tuple[Step, ...]):  # noqa: SLOT001 - it counts
+    """Steps that count how often somebody goes through all of them."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[Step]:
+        self.walks += 1
+        return super().__iter__()
+
+
+def walked(saga: Saga) -> tuple[Saga, Walked]:
+    steps = Walked(saga.steps)
+    return replace(saga, steps=steps), steps
+
+
+OPEN = saga_of(*(event for number in range(1, MANY + 1) for event in (intended(number), succeeded(number))))
+
+
+async def test_a_reply_about_an_open_saga_looks_at_no_settled_step() -> None:
+    saga, steps = walked(OPEN)
+    async with Client(scripted(Script(done(says("ok"), saga, MANY)), told_tool()), mode="legacy") as client:
+        first, second = [await client.call_tool("act", {}) for _ in range(2)]
+    assert text_of(first).startswith(f"[saga {OPEN.id}: step {MANY} done, undo ready. Finish:")
+    assert text_of(second) == f"[saga {OPEN.id} open, {MANY} steps]"
+    assert [(facts_of(reply)["steps"], "summary" in facts_of(reply)) for reply in (first, second)] == [
+        (MANY, False)
+    ] * 2
+    assert steps.walks == 0
+
+
+@pytest.mark.parametrize(("saga", "step"), [(UNDONE, 2), (UNDOING, 3), (STUCK, 2)])
+async def test_a_reply_that_counts_the_steps_goes_through_them_once(saga: Saga, step: int) -> None:
+    saga, steps = walked(saga)
+    result = await call(Script(done(says("no"), saga, step)))
+    assert facts_of(result)["summary"]
+    assert steps.walks == 1
