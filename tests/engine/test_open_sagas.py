@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
+import pytest
 from tests.world.reading import World
 from tests.world.server import served
 
+from saga_mcp.domain.errors import SagaAborted, SagaClosed
 from saga_mcp.engine.port import Caller
 
 CROWD = 25
@@ -46,3 +48,17 @@ async def test_a_first_call_that_is_sent_again_finds_its_saga_behind_many_newer_
             again = await server.engine.call("reserve", {"item": "a"}, caller=caller)
             assert (again.saga_id, again.replayed) == (first.saga_id, True)
     assert world.order == ["reserve(a)"]
+
+
+async def test_the_key_of_a_saga_that_ended_says_how_it_ended(world: World, database: Path) -> None:
+    """S8.4."""
+    async with served(database) as server:
+        kept = await server.engine.begin(Caller(), key="kept")
+        undone = await server.engine.begin(Caller(), key="undone")
+        await server.commit(kept.id)
+        await server.abort(undone.id)
+        with pytest.raises(SagaClosed):
+            await server.engine.begin(Caller(), key="kept")
+        with pytest.raises(SagaAborted):
+            await server.engine.begin(Caller(), key="undone")
+    assert world.order == []
