@@ -55,7 +55,7 @@ def commit(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Keep everything a saga did. It can not be aborted afterwards.
+    """Keep everything a saga did. It cannot be aborted afterwards.
 
     Example: saga-mcp commit sg-7k2m... --yes
     """
