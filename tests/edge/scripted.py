@@ -111,7 +111,7 @@ class ToldCatalogue:
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
         raise NotImplementedError(pair, step)
 
-    def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
         raise NotImplementedError(results)
 
 

@@ -233,7 +233,7 @@ def test_what_is_not_there_is_none() -> None:
     assert EMPTY.undoer("crm.delete") is None
 
 
-def test_an_invariant_is_violated_where_it_raises_asserts_or_says_false() -> None:
+async def test_an_invariant_is_violated_where_it_raises_asserts_or_says_false() -> None:
     """S9.3, S11.3."""
     registry = ToolRegistry()
 
@@ -251,13 +251,13 @@ def test_an_invariant_is_violated_where_it_raises_asserts_or_says_false() -> Non
             raise SystemExit
 
     catalogue = serve(("bank", registry))
-    assert catalogue.violations({"balance": 9}) == ()
-    assert catalogue.violations({"balance": 1}) == ("says_false",)
-    assert catalogue.violations({"balance": -1}) == ("holds", "says_false", "exits")
-    assert catalogue.violations({}) == ("holds", "says_false", "exits")
+    assert await catalogue.violations({"balance": 9}) == ()
+    assert await catalogue.violations({"balance": 1}) == ("says_false",)
+    assert await catalogue.violations({"balance": -1}) == ("holds", "says_false", "exits")
+    assert await catalogue.violations({}) == ("holds", "says_false", "exits")
 
 
-def test_no_rule_holds_over_more_results_than_it_may_see() -> None:
+async def test_no_rule_holds_over_more_results_than_it_may_see() -> None:
     """S9.3, S11.3: what cannot be checked is not taken for right."""
     registry = ToolRegistry()
 
@@ -266,5 +266,5 @@ def test_no_rule_holds_over_more_results_than_it_may_see() -> None:
         assert results
 
     catalogue = serve(("bank", registry))
-    assert catalogue.violations({"report": "x" * 255_000}) == ()
-    assert catalogue.violations({"report": "x" * 256_000}) == ("content",)
+    assert await catalogue.violations({"report": "x" * 255_000}) == ()
+    assert await catalogue.violations({"report": "x" * 256_000}) == ("content",)

@@ -16,7 +16,7 @@ from saga_mcp.domain.events import Event
 from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing
-from saga_mcp.domain.values import JsonValue, StepState
+from saga_mcp.domain.values import JsonValue, Phase, StepState
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
 from saga_mcp.engine.port import EngineSettings
@@ -39,6 +39,23 @@ class _PairMissing(Exception):
     def __init__(self, pair_hash: str) -> None:
         self.pair_hash = pair_hash
         super().__init__(pair_hash)
+
+
+class _VerdictMissing(Exception):
+    """A decision needs the rules' verdict on results; it is found outside of the log, and the decision runs again."""
+
+    def __init__(self, key: tuple[str, int], results: Mapping[str, JsonValue]) -> None:
+        self.key = key
+        self.results = results
+        super().__init__(key)
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """Which rules these results violate."""
+
+    results: Mapping[str, JsonValue]
+    violated: tuple[str, ...]
 
 
 class _Results(Mapping[str, JsonValue]):
@@ -78,6 +95,8 @@ class Workshop:
     """Whether this process drives sagas, or leaves that to whoever is alive."""
     in_hand: InHand = field(default_factory=InHand)
     _pairs: dict[str, Pair] = field(default_factory=dict[str, Pair])
+    _verdicts: dict[tuple[str, int], _Verdict] = field(default_factory=dict[tuple[str, int], _Verdict])
+    """What the rules said, for the decision that asked; by saga and step."""
     _rows: dict[str, PairRow] = field(default_factory=dict[str, PairRow])
 
     @property
@@ -151,13 +170,23 @@ class Workshop:
                 events=decider(saga, Driving(self.driver, lambda step: self._bind(saga, step))), pairs=pairs
             )
 
-        while True:
-            try:
-                return await self.log.decide(saga_id, decide_on)
-            except _PairMissing as missing:
-                await self._read_pair(missing.pair_hash)
-            except AppendUnsettled as unsettled:
-                return await self._settled(unsettled, self.clock.now() + settle_within_s)
+        judged: set[tuple[str, int]] = set()
+        try:
+            while True:
+                try:
+                    return await self.log.decide(saga_id, decide_on)
+                except _PairMissing as missing:
+                    await self._read_pair(missing.pair_hash)
+                except _VerdictMissing as missing:
+                    judged.add(missing.key)
+                    # Authors' code: never where every process waits for the log.
+                    violated = await self.catalogue.violations(missing.results)
+                    self._verdicts[missing.key] = _Verdict(missing.results, violated)
+                except AppendUnsettled as unsettled:
+                    return await self._settled(unsettled, self.clock.now() + settle_within_s)
+        finally:
+            for key in judged:
+                self._verdicts.pop(key, None)
 
     async def _settled(self, unsettled: AppendUnsettled, give_up_at: float) -> Decided:
         times = 0
@@ -219,12 +248,19 @@ class Workshop:
         return Landing(result=result, undo=self._bound(step, facts), violated=self._violated(saga, step, result))
 
     def _violated(self, saga: Saga, step: Step, result: JsonValue) -> tuple[str, ...]:
-        if not self.catalogue.invariants:
+        """Which rules the step's result violates, together with the others' as they are in this decision (S9.3)."""
+        if not self.catalogue.invariants or saga.phase is not Phase.ACTIVE:
             return ()
         # An answer that comes late keeps its place: a newer call of the same tool has the last word.
         ended = replace(step, state=StepState.SUCCEEDED, result=result, order=step.order or saga.seq + 1)
         steps = (*saga.steps[: step.number - 1], ended, *saga.steps[step.number :])
-        return self.catalogue.violations(_Results(replace(saga, steps=steps), saga.seq + 2))
+        results = dict(_Results(replace(saga, steps=steps), saga.seq + 2))
+        key = (saga.id, step.number)
+        verdict = self._verdicts.get(key)
+        # A sibling may have ended since: then the rules look again, at both.
+        if verdict is None or verdict.results != results:
+            raise _VerdictMissing(key, results)
+        return verdict.violated
 
     def _bind(self, saga: Saga, step: Step) -> BoundUndo:
         return self._bound(step, self.facts(saga, step))

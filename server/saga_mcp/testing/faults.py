@@ -192,9 +192,9 @@ class FaultyCatalogue:
         """Names of the rules."""
         return self.inner.invariants
 
-    def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
         """Names of the rules that do not hold."""
-        return self.inner.violations(results)
+        return await self.inner.violations(results)
 
     def forward_named(self, name: str) -> str:
         """The name under which a tool's calls strike, by the name agents see."""

@@ -5,17 +5,16 @@ It knows tools and undoers by the port alone; that today's are Python functions 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.values import JsonValue
-from saga_mcp.tools.binding.values import MAX_INPUT_BYTES
 from saga_mcp.tools.declared import DeclaredRegistry
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import StepFacts, Tool, Undoer
 from saga_mcp.tools.python import PythonRegistry, PythonTool, PythonUndo, ToolAsUndo
+from saga_mcp.tools.rules import Rules
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.undo_plan import UndoPlan
 from saga_tools.server import RegisteredInvariant, registered
@@ -44,7 +43,7 @@ class StaticCatalogue:
             {tool.offered: tool for name, tool in self._tools.items() if name not in hidden}
         )
         self._undoers = dict(undoers)
-        self._invariants = tuple(invariants)
+        self._rules = Rules(invariants)
         self._plans: dict[str, UndoPlan] = {}
 
     @property
@@ -70,13 +69,11 @@ class StaticCatalogue:
     @property
     def invariants(self) -> tuple[str, ...]:
         """Names of the rules over the results."""
-        return tuple(rule.name for rule in self._invariants)
+        return self._rules.names
 
-    def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
         """Names of the invariants that do not hold over these results; over more than 256 kB none does (S9.3)."""
-        text = json.dumps(dict(results))
-        too_much = len(text) > MAX_INPUT_BYTES
-        return tuple(rule.name for rule in self._invariants if too_much or not _holds(rule, text))
+        return await self._rules.violations(results)
 
     def _plan(self, pair: Pair) -> UndoPlan:
         name = pair.hash
@@ -110,10 +107,3 @@ def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[s
             undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo)
         invariants.extend(source.invariants)
     return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, invariants=invariants)
-
-
-def _holds(rule: RegisteredInvariant, results: str) -> bool:
-    try:
-        return rule.function(json.loads(results)) is not False  # each rule has a copy of its own
-    except BaseException:  # noqa: BLE001 - authors' code; a rule that fails is violated (S11.3)
-        return False

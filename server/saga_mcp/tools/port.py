@@ -280,6 +280,6 @@ class Catalogue(Protocol):
         """Names of the rules over the results; empty: `violations` need not be asked."""
         ...
 
-    def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """Names of the invariants that do not hold (S9.3). Never raises; a rule that fails is violated."""
+    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """Names of the invariants that do not hold (S9.3). Never raises; a rule that fails or hangs is violated."""
         ...
