@@ -68,18 +68,7 @@ def test_a_step_has_one_key_for_all_its_attempts_and_no_other_step_has_it() -> N
     keys = {step_key(realm, saga, number) for realm in "rs" for saga in "ab" for number in (1, 2, 11)}
     assert len(keys) == 2 * 2 * 3
     assert step_key("r", "a", 1) == step_key("r", "a", 1)
-
-
-@pytest.mark.parametrize(
-    ("kind", "pattern"),
-    [
-        ("base32", "[0-9a-hjkmnp-tv-z]{26}"),
-        ("hex", "[0-9a-f]{32}"),
-        ("uuid", "[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"),
-    ],
-)
-def test_a_key_has_the_shape_the_receiving_tool_wants(kind: str, pattern: str) -> None:
-    assert re.fullmatch(pattern, step_key("r", "sg-1", 1, kind=kind))
+    assert all(re.fullmatch("[0-9a-hjkmnp-tv-z]{26}", key) for key in keys)
 
 
 def test_the_undo_of_a_late_effect_has_a_key_of_its_own() -> None:

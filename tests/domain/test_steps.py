@@ -7,6 +7,7 @@ from tests.domain import alphabet as a
 from tests.domain.stories import (
     DRIVING,
     LANDING,
+    UNDO,
     aborted,
     bind,
     done,
@@ -21,7 +22,7 @@ from tests.domain.stories import (
 
 from saga_mcp.domain import events as e
 from saga_mcp.domain import step_decisions
-from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state
+from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state, summary
 from saga_mcp.domain.duties import Abort, Probe, Resend, duties
 from saga_mcp.domain.errors import CommitRefused, IllegalTransition, KindRefused, PivotPassed, StepUnsettled
 from saga_mcp.domain.machine import apply, fold
@@ -29,7 +30,7 @@ from saga_mcp.domain.saga_decisions import begin_step, commit, request_abort, se
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Miss
 from saga_mcp.domain.takeover import lost
-from saga_mcp.domain.values import Effect, ItemKind, OnError, Phase, SettledBy, StepState
+from saga_mcp.domain.values import Effect, ItemKind, OnError, PartState, Phase, SettledBy, StepState
 
 PIVOTED = (*done(1, plan=a.PIVOT),)
 
@@ -115,13 +116,6 @@ def test_only_the_actions_of_a_dead_owner_fall_in_doubt() -> None:
     saga = saga_of(intended(1), e.StepIntended(step=2, plan=a.PLAIN, owner="other"), on_error=OnError.HOLD)
     after = fold(saga, lost(saga, lambda owner: owner == "other", bind))
     assert [step.state for step in after.steps] == [StepState.INTENDED, StepState.IN_DOUBT]
-
-
-def test_a_call_to_a_remote_upstream_outlives_the_process_that_made_it() -> None:
-    """S3.3: only a tool that ran inside a process proved dead has ended with it."""
-    saga = saga_of(intended(1))
-    after = fold(saga, lost(saga, lambda _: True, bind, outlives=lambda tool: tool == "plain"))
-    assert (after.step(1).state, after.step(1).running) == (StepState.IN_DOUBT, True)
 
 
 def test_recovery_aborts_by_the_same_rule_as_a_live_failure() -> None:
@@ -334,3 +328,27 @@ def test_the_time_of_a_doubt_is_counted_from_the_end_of_its_call() -> None:
     assert step_decisions.abort_after_wait(saga, 1, DRIVING)
     ended = fold(saga, [e.StepRunEnded(step=1, end_known=True)])
     assert step_decisions.abort_after_wait(ended, 1, DRIVING) == ()
+
+
+def _said_landed_while_it_ran(*more: e.Event, on_error: OnError = OnError.ABORT) -> Saga:
+    overdue = (intended(1), in_doubt(1, running=True), e.StepOverdue(step=1))
+    word = e.StepSettled(step=1, landed=True, by=SettledBy.PERSON, parts=UNDO)
+    return saga_of(*overdue, word, *more, on_error=on_error)
+
+
+def test_an_effect_that_lands_after_it_was_undone_on_a_persons_word_is_undone_again() -> None:
+    """S3.6, S5.5: what a person said of a call that still ran does not silence the call itself."""
+    saga = _said_landed_while_it_ran(aborted(), *undone(1), e.RollbackFinished())
+    saga = fold(saga, step_decisions.landed(saga, 1, LANDING, DRIVING))
+    assert saga.phase is Phase.COMPENSATING
+    part = saga.step(1).next_part
+    assert part is not None
+    assert part.generation == 1 or part.state is PartState.WAITING
+
+
+def test_a_call_that_says_it_did_nothing_overrules_a_person_who_said_it_did() -> None:
+    """Nothing is reported as done that is not, also after the commit."""
+    saga = _said_landed_while_it_ran(e.SagaCommitted(by="agent"), on_error=OnError.HOLD)
+    saga = fold(saga, step_decisions.missed(saga, 1, Miss(effect=Effect.NONE, error="refused"), DRIVING))
+    assert saga.step(1).state is StepState.FAILED
+    assert summary(saga) == "committed: 0 done, 1 without effect, 0 open"

@@ -54,21 +54,19 @@ def _check(digits: str) -> str:
     return _ALPHABET[total]
 
 
-def step_key(realm: str, saga: str, number: int, *, kind: str = "base32") -> str:
+def step_key(realm: str, saga: str, number: int) -> str:
     """The idempotency key of a step: the same for all its attempts, never the agent's text (S6.3).
+
+    26 characters of base32.
 
     Args:
         realm: the saga's realm.
         saga: the saga's id.
         number: the step's number.
-        kind: `base32` (26 characters), `hex` (32) or `uuid`, as the receiving tool wants it.
     """
     digest = hashlib.sha256(f"{realm}\0{saga}\0{number}".encode()).digest()[:ENTROPY_BYTES]
-    if kind == "base32":
-        value = int.from_bytes(digest, "big")
-        return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(5 * (_DIGITS - 1), -1, -5))
-    text = digest.hex()
-    return text if kind == "hex" else f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+    value = int.from_bytes(digest, "big")
+    return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(5 * (_DIGITS - 1), -1, -5))
 
 
 def undo_key(key: str, part: str, generation: int) -> str:

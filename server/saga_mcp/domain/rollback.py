@@ -15,7 +15,6 @@ from saga_mcp.domain.values import (
     Kind,
     OnError,
     OnUndoFailure,
-    PartAction,
     PartState,
     Phase,
     StepState,
@@ -179,8 +178,3 @@ def _undo_item(saga: Saga, step: Step) -> ItemKind | None:
     if part.state is PartState.UNDO_IN_DOUBT and part_readiness(part) is Readiness.STUCK:
         return ItemKind.UNDO_IN_DOUBT
     return None
-
-
-def needs_no_sending(part: Part) -> bool:
-    """Whether a part is done by decision of the config, without a call."""
-    return part.spec.action in {PartAction.LEAVE, PartAction.NOTHING}

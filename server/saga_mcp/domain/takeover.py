@@ -5,64 +5,47 @@ Only actions whose own owner is gone fall in doubt; the same rules as for a live
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from saga_mcp.domain.draft import Bind, Draft, Driving
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.state import Saga, Step
-from saga_mcp.domain.step_decisions import run_lost, timed_out
-from saga_mcp.domain.undo_decisions import undo_lost, undo_timed_out
+from saga_mcp.domain.step_decisions import run_lost
+from saga_mcp.domain.undo_decisions import undo_lost
 from saga_mcp.domain.values import StepState
 
 _REASON = "owner_lost"
 
 
-def _ends_with_owner(_tool: str) -> bool:
-    return False
-
-
-def lost(
-    saga: Saga, dead: Callable[[str], bool], bind: Bind, *, outlives: Callable[[str], bool] = _ends_with_owner
-) -> tuple[Event, ...]:
+def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind) -> tuple[Event, ...]:
     """What became of actions whose owner is proved dead.
 
-    A tool that ran inside the dead process has ended with it, so its end is known (S3.3). A call of a tool that
-    outlives its caller still counts as running, until its hard deadline.
+    Every tool runs inside the process that calls it, so the call has ended with it (S3.3).
 
     Args:
         saga: the current state.
         dead: whether an owner id is proved dead.
         bind: builds the undo of a step that falls in doubt, without a result (S6.1).
-        outlives: whether a call of this tool may go on after its caller's death (a remote upstream).
     """
     draft = Draft(saga)
     driving = Driving(driver=saga.driver, bind=bind)
     for step in saga.loose_steps:
         if (step.running or step.state is StepState.INTENDED) and not step.exhausted and dead(step.owner):
-            for event in _lost_step(draft, step.number, driving, outlives):
+            for event in _lost_step(draft.saga, draft.step(step.number), driving):
                 draft.add(event)
     if saga.undoing:
         number = saga.undoing
         for part in saga.step(number).parts or ():
             if part.running and dead(part.owner):
-                going_on = outlives(part.spec.tool)
-                for event in (
-                    undo_timed_out(draft.saga, number, part.id)
-                    if going_on
-                    else undo_lost(draft.saga, number, part.id, _REASON, driving)
-                ):
+                for event in undo_lost(draft.saga, number, part.id, _REASON, driving):
                     draft.add(event)
     return tuple(draft.events)
 
 
-def _lost_step(draft: Draft, number: int, driving: Driving, outlives: Callable[[str], bool]) -> Iterator[Event]:
-    step = draft.step(number)
-    if not step.running:
-        yield from _ended_between_attempts(draft.saga, step, driving)
-    elif outlives(step.tool):
-        yield from timed_out(draft.saga, number, driving)
-    else:
-        yield from run_lost(draft.saga, number, reason=_REASON, end_known=True, driving=driving)
+def _lost_step(saga: Saga, step: Step, driving: Driving) -> tuple[Event, ...]:
+    if step.running:
+        return run_lost(saga, step.number, reason=_REASON, end_known=True, driving=driving)
+    return _ended_between_attempts(saga, step, driving)
 
 
 def _ended_between_attempts(saga: Saga, step: Step, driving: Driving) -> tuple[Event, ...]:
