@@ -17,7 +17,8 @@ from saga_mcp.domain import person_decisions as person
 from saga_mcp.domain import saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain.attention import VERBS, items
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.duties import Abort, BoundUndo, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, duties
+from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, duties
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.state import Part, Saga, Step
@@ -53,7 +54,7 @@ def driving(alphabet: Alphabet) -> Driving:
     """A driver that builds every undo without a result in the last way the alphabet knows."""
 
     def bind(_step: Step) -> BoundUndo:
-        return alphabet.bindings[-1], ""
+        return BoundUndo(parts=alphabet.bindings[-1])
 
     return Driving(driver=ME, bind=bind)
 

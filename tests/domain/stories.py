@@ -6,7 +6,7 @@ from tests.domain import alphabet as a
 
 from saga_mcp.domain import events as e
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing
@@ -17,11 +17,11 @@ UNDO = (a.CALL,)
 
 def bind(_step: Step) -> BoundUndo:
     """Every undo can be built without a result."""
-    return UNDO, ""
+    return BoundUndo(parts=UNDO)
 
 
 DRIVING = Driving(driver="me", bind=bind)
-LANDING = Landing(result=None, undo=(UNDO, ""))
+LANDING = Landing(result=None, undo=BoundUndo(parts=UNDO))
 
 
 def saga_of(*events: e.Event, on_error: OnError = OnError.ABORT, halt: bool = True) -> Saga:

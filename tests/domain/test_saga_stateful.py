@@ -18,7 +18,8 @@ from saga_mcp.domain import person_decisions as person
 from saga_mcp.domain import saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain.attention import items, reported_state
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.duties import Abort, BoundUndo, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, duties
+from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, duties
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.events import Event, SagaOpened
 from saga_mcp.domain.machine import apply, fold
@@ -104,7 +105,7 @@ class SagaLife(RuleBasedStateMachine):
 
     def _driving(self, owner: str) -> Driving:
         def bind(step: Step) -> BoundUndo:
-            return UNDOS[step.tool], ""
+            return BoundUndo(parts=UNDOS[step.tool])
 
         return Driving(driver=owner, bind=bind)
 

@@ -18,7 +18,8 @@ def settle(saga: Saga, step: Step, event: StepSettled) -> Saga:
         IllegalTransition: there was no doubt about the step, or this evidence cannot settle it.
     """
     require(step.state is not StepState.INTENDED or not step.running, "the first answer is still awaited")
-    was_overdue, was_vouched = step.overdue, step.vouched
+    was_overdue = step.overdue
+    overruled = step.vouched and event.by is SettledBy.LATE_ANSWER
     if event.by is not SettledBy.PROBE:
         # A late answer is the call's end; a person vouches for it.
         vouched = event.by is SettledBy.PERSON and (step.running or step.vouched)
@@ -29,26 +30,26 @@ def settle(saga: Saga, step: Step, event: StepSettled) -> Saga:
         return put_step(saga, step)  # a probe had found the effect; a person says that the thread has ended
     return put_step(
         saga,
-        _landed(saga, step, event, vouched=was_vouched) if event.landed else _absent(step, event, vouched=was_vouched),
+        _landed(saga, step, event, overruled=overruled) if event.landed else _absent(step, event, overruled=overruled),
     )
 
 
-def _landed(saga: Saga, step: Step, event: StepSettled, *, vouched: bool) -> Step:
+def _landed(saga: Saga, step: Step, event: StepSettled, *, overruled: bool) -> Step:
     match step.state:
         case StepState.IN_DOUBT | StepState.INTENDED:
             return _succeeded(saga, step, event)
         case StepState.SUCCEEDED:
             return _rebuilt(step, event)
         case StepState.COMPENSATING:
-            if step.landed is True and not vouched:
+            if step.landed is True and not overruled:
                 return _rebuilt(step, event)
             # What was undone so far may have met nothing: it has to run once more, now that there is something to undo.
             known = _known(step, event)
             return replace(known, redo=True) if step.undo_in_flight else next_generation(known)
         case StepState.FAILED | StepState.COMPENSATED | StepState.EXEMPT:
             # What a person said of a call that still ran is no evidence of when it landed.
-            known = step.landed is True and not vouched
-            require(not step.late and not known, "the step is known to have succeeded")
+            proven = step.landed is True and not overruled
+            require(not step.late and not proven, "the step is known to have succeeded")
             return _late(saga, step, event)
         case StepState.AWAITING_APPROVAL | StepState.CANCELLED:
             require(condition=False, why="nothing was sent")
@@ -98,11 +99,11 @@ def _joins(saga: Saga, failed: Step) -> bool:
     return saga.phase in {Phase.ACTIVE, Phase.COMPENSATING} and not failed.accepted
 
 
-def _absent(step: Step, event: StepSettled, *, vouched: bool) -> Step:
+def _absent(step: Step, event: StepSettled, *, overruled: bool) -> Step:
     if step.state is StepState.COMPENSATING:
         require(step.landed is None, "what the step did is known")
         return replace(step, landed=False) if step.undo_in_flight else _never_landed(step)
-    corrected = step.state is StepState.SUCCEEDED and vouched and step.kind is Kind.COMPENSABLE
+    corrected = step.state is StepState.SUCCEEDED and overruled and step.kind is Kind.COMPENSABLE
     require(step.state is StepState.IN_DOUBT or corrected, f"the step is {step.state}")
     require(not step.running, "the call may still land")
     require(

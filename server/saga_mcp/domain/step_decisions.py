@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from saga_mcp.domain.draft import Draft, Driving, whole
-from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.events import (
     Event,
     InvariantViolated,
@@ -45,9 +45,9 @@ def landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple
     """The call answered with success, in time or late."""
     draft = Draft(saga)
     step = saga.step(number)
-    parts, build_error = landing.undo
+    undo = landing.undo
     if step.state is StepState.INTENDED and step.running:
-        draft.add(StepSucceeded(step=number, result=landing.result, parts=parts, build_error=build_error))
+        draft.add(StepSucceeded(step=number, result=landing.result, parts=undo.parts, build_error=undo.build_error))
         _check_invariants(draft, number, landing.violated, driving)
         return draft.close(driving)
     _settle_landed(draft, number, landing, SettledBy.LATE_ANSWER, driving)
@@ -61,13 +61,13 @@ def _may_be_late(step: Step) -> bool:
 
 def _settle_landed(draft: Draft, number: int, landing: Landing, by: SettledBy, driving: Driving) -> None:
     step = draft.step(number)
-    parts, build_error = landing.undo
-    if step.landed is True and not _may_be_late(step):
+    undo = landing.undo
+    if step.landed is True and not (by is SettledBy.LATE_ANSWER and _may_be_late(step)):
         if step.running and by is SettledBy.LATE_ANSWER:
             draft.add(StepRunEnded(step=number, end_known=True))
-        if parts is None or step.parts is not None or step.state not in {StepState.SUCCEEDED, StepState.COMPENSATING}:
+        if undo.parts is None or step.parts is not None or step.state not in {StepState.SUCCEEDED, StepState.COMPENSATING}:
             return  # otherwise this result shows how to undo what could not be undone so far
-    draft.add(StepSettled(step=number, landed=True, by=by, result=landing.result, parts=parts, build_error=build_error))
+    draft.add(StepSettled(step=number, landed=True, by=by, result=landing.result, parts=undo.parts, build_error=undo.build_error))
     if reopens(draft.saga, draft.step(number)):
         draft.add(RollbackReopened(step=number))
     elif draft.step(number).state is StepState.SUCCEEDED:
@@ -135,10 +135,10 @@ def _first_miss(draft: Draft, number: int, miss: Miss, driving: Driving) -> None
         draft.add(StepFailed(step=number, error=miss.error))
         draft.abort_on_error(f"step_failed:{number}", driving)
     else:
-        parts, build_error = driving.bind(step)
+        undo = driving.bind(step)
         draft.add(
             StepFellInDoubt(
-                step=number, reason="error", end_known=True, parts=parts, build_error=build_error, error=miss.error
+                step=number, reason="error", end_known=True, parts=undo.parts, build_error=undo.build_error, error=miss.error
             )
         )
         _abort_unless_probed(draft, number, driving)
@@ -156,8 +156,8 @@ def timed_out(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
     step = saga.step(number)
     if step.state is not StepState.INTENDED or not step.running:
         return ()
-    parts, build_error = driving.bind(step)
-    return (StepFellInDoubt(step=number, reason="timeout", running=True, parts=parts, build_error=build_error),)
+    undo = driving.bind(step)
+    return (StepFellInDoubt(step=number, reason="timeout", running=True, parts=undo.parts, build_error=undo.build_error),)
 
 
 def run_lost(saga: Saga, number: int, *, reason: str, end_known: bool, driving: Driving) -> tuple[Event, ...]:
@@ -165,10 +165,10 @@ def run_lost(saga: Saga, number: int, *, reason: str, end_known: bool, driving: 
     draft = Draft(saga)
     step = saga.step(number)
     if step.state is StepState.INTENDED and step.running:
-        parts, build_error = driving.bind(step)
+        undo = driving.bind(step)
         draft.add(
             StepFellInDoubt(
-                step=number, reason=reason, end_known=end_known, parts=parts, build_error=build_error, error=reason
+                step=number, reason=reason, end_known=end_known, parts=undo.parts, build_error=undo.build_error, error=reason
             )
         )
     elif step.running:
