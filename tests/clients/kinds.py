@@ -19,6 +19,7 @@ KINDS: Mapping[str, Kind] = {
     "typescript-sdk1": Kind("typescript_sdk1.mjs", HANDSHAKE),
     "typescript-client2": Kind("typescript_client2.mjs", HANDSHAKE),
     "typescript-client2-auto": Kind("typescript_client2.mjs", MODERN, mode="auto"),
+    "mcp-remote": Kind("python_sdk1.py", HANDSHAKE, environment="sdk1", bridged=True),
 }
-IN_JAVASCRIPT = frozenset(name for name, kind in KINDS.items() if kind.driver.endswith(".mjs"))
+IN_JAVASCRIPT = frozenset(name for name, kind in KINDS.items() if kind.driver.endswith(".mjs") or kind.bridged)
 """Where an integer beyond 2^53 is rounded before anybody sees it."""

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
-from tests.clients.installed import HERE, NODE, node_modules, python_with, with_node
+from tests.clients.installed import HERE, NODE, PROJECT, node_modules, python_with, with_node
 
 BOUND_S = 30.0
 _LONGEST = 10_000_000
@@ -31,6 +31,8 @@ class Kind:
     environment: str = ""
     """Whose Python runs the driver; empty: ours."""
     mode: str = ""
+    bridged: bool = False
+    """Whether it reaches the server through `mcp-remote` and HTTP."""
 
     def command(self) -> list[str]:
         """Install the client if need be, and return what starts its driver."""
@@ -40,7 +42,8 @@ class Kind:
             for source in (file, file.with_name("lines.mjs")):
                 _replace(node_modules() / source.name, source.read_bytes())
             return [str(NODE), str(beside)]
-        return [str(python_with(self.environment)) if self.environment else sys.executable, str(file)]
+        python = str(python_with(self.environment)) if self.environment else sys.executable
+        return [python, "-m", f"tests.clients.drivers.{file.stem}"]
 
 
 class Raised(Exception):
@@ -153,7 +156,7 @@ async def connected(kind: Kind, server: Sequence[str], env: Mapping[str, str]) -
     """Let a client of that kind start `server` and connect to it; afterwards it closes, and ends with status 0."""
     to = {"command": server[0], "args": [*server[1:]], "env": {**os.environ, **env}, "mode": kind.mode}
     command = [*await anyio.to_thread.run_sync(kind.command), json.dumps(to)]
-    process = await anyio.open_process(command, stderr=sys.stderr, env=with_node({**os.environ}))
+    process = await anyio.open_process(command, stderr=sys.stderr, cwd=PROJECT, env=with_node({**os.environ}))
     remote = Remote(process)
     try:
         async with anyio.create_task_group() as tasks:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 
 import jsonschema
 import pytest
 from tests.clients.installed import HERE
 from tests.clients.kinds import IN_JAVASCRIPT, KINDS
+from tests.clients.over_http import mcp_remote, served_over_http
 from tests.clients.remote import Raised, Remote, connected
 from tests.e2e.product import COMMAND, Product
 from tests.world.server import eventually
@@ -25,8 +26,11 @@ CONTROLS = ["saga_begin", "saga_commit", "saga_abort", "saga_status", "saga_save
 @asynccontextmanager
 async def agent_of(product: Product, kind: str) -> AsyncGenerator[Remote]:
     serve = [*COMMAND, "serve", "--config", str(product.config)]
-    async with connected(KINDS[kind], serve, product.world.env) as agent:
-        yield agent
+    async with AsyncExitStack() as stack:
+        if KINDS[kind].bridged:
+            serve = mcp_remote(await stack.enter_async_context(served_over_http(product)))
+        env = {**product.world.env, "MCP_REMOTE_CONFIG_DIR": str(product.folder)}
+        yield await stack.enter_async_context(connected(KINDS[kind], serve, env))
 
 
 async def test_it_negotiates_the_newest_protocol_it_knows(product: Product, kind: str) -> None:

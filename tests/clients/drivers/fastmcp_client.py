@@ -4,7 +4,7 @@ import asyncio
 import importlib
 from typing import Any
 
-from lines import Connected, obey, target
+from tests.clients.drivers.lines import Connected, obey, target
 
 fastmcp: Any = importlib.import_module("fastmcp")
 transports: Any = importlib.import_module("fastmcp.client.transports")

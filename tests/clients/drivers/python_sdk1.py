@@ -4,7 +4,7 @@ import asyncio
 import importlib
 from typing import Any
 
-from lines import Connected, obey, target
+from tests.clients.drivers.lines import Connected, obey, target
 
 mcp: Any = importlib.import_module("mcp")
 stdio: Any = importlib.import_module("mcp.client.stdio")

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from lines import Connected, Json, obey, target
 from mcp import Client, StdioServerParameters
+from tests.clients.drivers.lines import Connected, Json, obey, target
 
 
 async def main() -> None:

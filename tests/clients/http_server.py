@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import anyio
+import anyio.to_thread
 import uvicorn
 
 from saga_mcp import app
@@ -22,10 +23,10 @@ async def main() -> None:
     configure_logging("warning", json=False, stream=sys.stderr)
     with socket.create_server(("127.0.0.1", 0)) as listening:
         async with app.open_app(app.load(Path(sys.argv[1]))) as opened:
-            front = build_server(opened.engine, opened.catalogue).streamable_http_app(
+            served = build_server(opened.engine, opened.catalogue).streamable_http_app(
                 stateless_http=True, json_response=True
             )
-            server = uvicorn.Server(uvicorn.Config(front, log_level="warning"))
+            server = uvicorn.Server(uvicorn.Config(served, log_level="warning"))
             sys.stdout.write(f"http://127.0.0.1:{listening.getsockname()[1]}/mcp\n")
             sys.stdout.flush()
             async with anyio.create_task_group() as tasks:
@@ -34,4 +35,5 @@ async def main() -> None:
                 server.should_exit = True
 
 
-anyio.run(main)
+if __name__ == "__main__":
+    anyio.run(main)
