@@ -47,6 +47,19 @@ def test_a_reply_too_deep_to_be_written_becomes_an_error_with_its_id() -> None:
     assert (reply["id"], reply["error"]["code"]) == (7, types.INTERNAL_ERROR)
 
 
+def test_a_repaired_reply_may_be_as_deep_as_readers_accept() -> None:
+    def reply(levels: int) -> dict[str, Any]:
+        value: object = "half a pair: \ud83d"
+        for _ in range(levels):
+            value = [value]
+        line = write_line(types.JSONRPCResponse(jsonrpc="2.0", id=7, result={"value": value}))
+        return cast("dict[str, Any]", json.loads(line))
+
+    around = 2  # the message, and its result
+    assert "\ufffd" in json.dumps(reply(255 - around), ensure_ascii=False)
+    assert reply(256 - around)["error"]["code"] == types.INTERNAL_ERROR
+
+
 def test_a_notification_too_deep_to_be_written_is_an_error_of_ours() -> None:
     value: object = "bottom"
     for _ in range(300):

@@ -6,11 +6,13 @@ opposite: the tool has acted, so its reply is repaired rather than lost.
 """
 
 import json
-import math
 from dataclasses import dataclass
 from typing import cast
 
 import mcp_types as types
+
+from saga_mcp.domain.values import JsonValue
+from saga_mcp.edge.clean import clean
 
 _REFUSAL = (
     "unreadable message: expected one JSON-RPC object per line, in UTF-8, no lone surrogates, under 200 levels deep"
@@ -58,29 +60,22 @@ def write_line(message: types.JSONRPCMessage) -> bytes:
 def _repaired(message: types.JSONRPCMessage) -> str:
     try:
         # Not in JSON mode, which refuses some lone surrogates; what the SDK hands down is plain JSON values already.
-        cleaned = _clean(message.model_dump(by_alias=True, exclude_unset=True))
-        return json.dumps(cleaned, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        plain = cast("JsonValue", message.model_dump(by_alias=True, exclude_unset=True))
+        _require_readable(plain)
+        return json.dumps(clean(plain), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     except (ValueError, TypeError, RecursionError):
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             return _error(message.id, types.INTERNAL_ERROR, _UNSENDABLE).model_dump_json(exclude_unset=True)
         raise
 
 
-def _clean(value: object, depth: int = 0) -> object:
-    if depth > _DEEPEST:
+def _require_readable(value: JsonValue, levels: int = _DEEPEST) -> None:
+    if not isinstance(value, dict | list):
+        return
+    if not levels:
         raise ValueError("nested beyond the depth that JSON readers accept")
-    match value:
-        case str():
-            # Through UTF-16 so that a pair of surrogates that belong together becomes its character.
-            return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        case float() if not math.isfinite(value):
-            return None
-        case dict():
-            return {_clean(key): _clean(item, depth + 1) for key, item in cast("dict[object, object]", value).items()}
-        case list():
-            return [_clean(item, depth + 1) for item in cast("list[object]", value)]
-        case _:
-            return value
+    for item in value.values() if isinstance(value, dict) else value:
+        _require_readable(item, levels - 1)
 
 
 def _request_ids(line: bytes) -> list[types.RequestId]:
