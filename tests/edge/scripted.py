@@ -5,7 +5,7 @@ For replies that the real engine gives only by accident of time, or never.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -117,9 +117,12 @@ class ToldCatalogue:
 
 @dataclass(slots=True)
 class Script:
-    """A service whose next answers are set by the test; it notes what it was asked."""
+    """A service whose next answers are set by the test; it notes what it was asked.
 
-    reply: CallReply | Exception = field(default_factory=CallReply)
+    The only double of the engine here, so that its signatures are restated once.
+    """
+
+    reply: CallReply | Exception | Callable[[], Awaitable[CallReply]] = field(default_factory=CallReply)
     state: Saga | Exception = field(default_factory=lambda: Saga(id=SAGA_ID))
     rows: Sequence[SagaRow] = ()
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
@@ -138,7 +141,7 @@ class Script:
         )
         if isinstance(self.reply, Exception):
             raise self.reply
-        return self.reply
+        return self.reply if isinstance(self.reply, CallReply) else await self.reply()
 
     async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
         return self._state("begin", caller=caller, purpose=purpose, key=key)

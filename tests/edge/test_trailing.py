@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import anyio
@@ -39,11 +38,11 @@ from saga_mcp.domain.events import (
     UndoSucceeded,
 )
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import ItemKind, JsonValue, Kind, OnError, PartAction, SettledBy
+from saga_mcp.domain.values import ItemKind, Kind, OnError, PartAction, SettledBy
 from saga_mcp.edge.look import Look
 from saga_mcp.edge.memory import Memory
 from saga_mcp.edge.wording import next_moves, trailing, waits_for
-from saga_mcp.engine.port import Caller, CallReply
+from saga_mcp.engine.port import CallReply
 from saga_mcp.tools.port import ToolAnswer
 
 
@@ -164,29 +163,20 @@ async def test_a_step_whose_undo_cannot_be_built_says_so_now() -> None:
 async def test_parallel_calls_that_opened_a_saga_each_are_told_so() -> None:
     """SEMANTICS.md S1.5."""
 
-    class Slow(Script):
-        async def call(
-            self,
-            offered: str,
-            arguments: Mapping[str, JsonValue],
-            *,
-            saga_id: str | None = None,
-            step_key: str = "",
-            caller: Caller,
-        ) -> CallReply:
-            _ = arguments, saga_id, step_key, caller
-            started.append(offered)
-            opened = replace(DONE, id=f"sg-{len(started)}")
-            if len(started) == 2:
-                both.set()
-            await both.wait()
-            return CallReply(answer=says("ok"), saga_id=opened.id, saga=opened, step=1, opened=True)
-
-    started: list[str] = []
+    opened: list[str] = []
     both = anyio.Event()
+
+    async def together() -> CallReply:
+        opened.append(f"sg-{len(opened) + 1}")
+        saga = replace(DONE, id=opened[-1])
+        if len(opened) == 2:
+            both.set()
+        await both.wait()
+        return replace(done(says("ok"), saga), opened=True)
+
     replies: list[list[str]] = []
 
-    async with Client(scripted(Slow(), told_tool()), mode="legacy") as client:
+    async with Client(scripted(Script(together), told_tool()), mode="legacy") as client:
 
         async def one() -> None:
             replies.append(texts_of(await client.call_tool("act", {})))
