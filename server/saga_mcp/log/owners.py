@@ -25,6 +25,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from saga_mcp.log.guard import guarded, ours
+
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SUFFIX: Final = ".lock"
 _DIRECTORY_LOCK: Final = "directory"
@@ -84,7 +86,8 @@ class FileOwners:
             facts = {"pid": os.getpid(), "epoch": epoch, "started_at": time.time(), "serves": serves}
             os.write(descriptor, json.dumps(facts).encode())
         try:
-            yield cls(directory, me, descriptor)
+            with guarded(path, directory / _DIRECTORY_LOCK):
+                yield cls(directory, me, descriptor)
         finally:
             if os.getpid() == key[0]:
                 with _locked_directory(directory):
@@ -167,7 +170,8 @@ def _reap(directory: Path) -> None:
 @contextlib.contextmanager
 def _locked_directory(directory: Path) -> Generator[None]:
     with _directory_turn:
-        descriptor = os.open(directory / _DIRECTORY_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        with ours():
+            descriptor = os.open(directory / _DIRECTORY_LOCK, os.O_CREAT | os.O_RDWR, 0o600)
         try:
             _lock(descriptor)
             yield

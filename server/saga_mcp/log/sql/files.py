@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from saga_mcp.log.guard import ours
 from saga_mcp.log.sql.trouble import NOTHING, LogFull, LogGone, LogOnNetwork, LogReadOnly
 
 FileSystemOf: TypeAlias = Callable[[Path], str]
@@ -105,7 +106,8 @@ def create(path: Path, *, make_parent: bool) -> None:
     if make_parent:
         create_directory(path.parent)
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        with ours():
+            os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise refused(path, error) from error
 

@@ -17,6 +17,7 @@ import anyio
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from saga_mcp.domain.state import Saga
+from saga_mcp.log.guard import guarded
 from saga_mcp.log.owners import FileOwners, directory_of
 from saga_mcp.log.port import Append, Decide, Decided, Owners, PairRow, Record, SagaRow
 from saga_mcp.log.sql import files, reads
@@ -86,8 +87,10 @@ class SqlSagaLog:
             busy_budget_s=busy_budget_s,
         )
         log = cls(file.path, writer, read_thread, folds, poll_s)
+        side_files = (Path(f"{file.path}{suffix}") for suffix in ("-wal", "-shm"))
         try:
-            yield log
+            with guarded(file.path, *side_files):
+                yield log
         finally:
             await log.aclose()
 
