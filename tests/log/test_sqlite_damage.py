@@ -12,6 +12,7 @@ from tests.log.decisions import committing, intending, looking, opening, succeed
 from tests.log.foreign import fill, foreign
 
 from saga_mcp.domain.errors import LogUnavailable, SagaQuarantined
+from saga_mcp.log.guard import ours
 from saga_mcp.log.sql import SqlSagaLog, connect
 from saga_mcp.log.sql.tables import EPOCH
 from saga_mcp.log.sql.trouble import (
