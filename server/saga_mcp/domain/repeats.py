@@ -7,7 +7,6 @@ unproved.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
@@ -16,7 +15,7 @@ from typing import TypeAlias
 from saga_mcp.domain.errors import KeyReused, RepeatRefused, StepUnsettled
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_events import StepPlan
-from saga_mcp.domain.values import JsonObject, StepState
+from saga_mcp.domain.values import StepState
 
 
 class OnRepeat(StrEnum):
@@ -104,7 +103,7 @@ def _by_key(saga: Saga, plan: StepPlan) -> Repeat:
     for step in reversed(saga.steps):
         if step.plan.step_key != plan.step_key or step.state in _NOT_BORNE:
             continue
-        if not _equals(step, plan):
+        if not step.plan.same_call(plan):
             raise KeyReused(plan.step_key, step.number)
         if is_awaited(step):
             return Join(step.number)
@@ -131,13 +130,4 @@ def is_acknowledged(saga: Saga, step: Step) -> bool:
 
 
 def _equal(steps: Iterable[Step], plan: StepPlan) -> Iterable[Step]:
-    return (step for step in steps if _equals(step, plan))
-
-
-def _equals(step: Step, plan: StepPlan) -> bool:
-    return step.plan.tool == plan.tool and canonical(step.plan.args) == canonical(plan.args)
-
-
-def canonical(args: JsonObject) -> str:
-    """Arguments with their structure made canonical and their values left alone (CASES C10)."""
-    return json.dumps(args, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return (step for step in steps if step.plan.same_call(plan))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -28,6 +30,24 @@ class StepPlan:
     call_id: str = ""
     """The client's own id of the call, where it sends one (S8.3)."""
     args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
+    args_digest: str = field(default="", compare=False, metadata=PAYLOAD)
+    """Of the canonical `args`: worked out once, compared at every later call (S11.4). It is hidden and wiped with
+    them, so it tells nobody else about a value that is easy to guess."""
+
+    def __post_init__(self) -> None:
+        """Work out the digest, where the log did not bring it along."""
+        if not self.args_digest:
+            object.__setattr__(self, "args_digest", _digest(self.args))
+
+    def same_call(self, other: StepPlan) -> bool:
+        """Whether both call the same tool with equal arguments: same structure and values, in any order of keys."""
+        return self.tool == other.tool and self.args_digest == other.args_digest
+
+
+def _digest(args: JsonObject) -> str:
+    # The structure is made canonical, values are left alone (CASES C10): 1, 1.0 and "1" are three calls.
+    canonical = json.dumps(args, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return hashlib.blake2b(canonical.encode("ascii"), digest_size=16).hexdigest()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from saga_mcp.domain.events import StepPlan
 from saga_mcp.domain.ids import ENTROPY_BYTES, saga_id
-from saga_mcp.domain.repeats import canonical, is_acknowledged
+from saga_mcp.domain.repeats import is_acknowledged
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase
 from saga_mcp.engine.port import Caller
@@ -88,7 +88,7 @@ class FirstTurns:
         if not saga.implicit or saga.phase is not Phase.ACTIVE or len(saga.steps) != 1:
             return False
         step = saga.step(1)
-        if step.plan.tool != plan.tool or canonical(step.plan.args) != canonical(plan.args):
+        if not step.plan.same_call(plan):
             return False
         gone = not is_acknowledged(saga, step) and not self._shop.owners.alive(step.owner)
         return step.running or step.reply_lost or gone
