@@ -64,3 +64,11 @@ async def test_a_reply_that_counts_the_steps_goes_through_them_once(saga: Saga, 
     result = await call(Script(done(says("no"), saga, step)))
     assert facts_of(result)["summary"]
     assert steps.walks == 1
+
+
+async def test_a_status_counts_the_steps_once() -> None:
+    saga, steps = walked(OPEN)
+    async with Client(scripted(Script(state=saga)), mode="legacy") as client:
+        view = (await client.call_tool("saga_status", {"saga_id": OPEN.id})).structured_content
+    assert view["summary"] == f"active: {MANY} done, 0 open"
+    assert steps.walks == 1

@@ -271,9 +271,9 @@ async def listed(rows: list[SagaRow], given: RequestParamsMeta | None = None) ->
     return result.structured_content, text_of(result)
 
 
-async def test_without_an_id_the_open_sagas_of_this_conversation_come_first_and_others_are_marked() -> None:
-    """SEMANTICS.md S1.4, CASES C72: the server is the memory."""
-    rows = [row("sg-new", "threadId:b"), row("sg-mine", "threadId:a", "onboard ACME"), row("sg-none")]
+async def test_without_an_id_the_open_sagas_are_listed_and_those_of_other_conversations_marked() -> None:
+    """SEMANTICS.md S1.4, CASES C72: the server is the memory. The engine puts this conversation's first."""
+    rows = [row("sg-mine", "threadId:a", "onboard ACME"), row("sg-new", "threadId:b"), row("sg-none")]
     view, text = await listed(rows, meta(threadId="a"))
     assert view["sagas"] == [
         {

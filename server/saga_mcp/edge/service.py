@@ -47,5 +47,5 @@ class SagaService(Protocol):
         ...
 
     async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
-        """The caller's open sagas, newest first."""
+        """The caller's open sagas, this conversation's first, newest first."""
         ...

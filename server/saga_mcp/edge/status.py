@@ -6,7 +6,9 @@ never shown (S11.4); the error that a tool gave is, because an agent that only s
 """
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
 
 from saga_mcp.domain.attention import Item, is_residue
 from saga_mcp.domain.duties import busy
@@ -30,6 +32,8 @@ from saga_mcp.edge.replies import brief
 from saga_mcp.edge.wording import Names
 from saga_mcp.log.port import SagaRow
 
+T = TypeVar("T")
+
 REPLY_BYTES = 16_000
 """Of a view, counted as JSON and as text that quotes this JSON; with the rest a reply stays under 20 kB."""
 _LIST_BYTES = 2_500
@@ -41,9 +45,9 @@ def saga_view(look: Look, names: Names, *, after_step: int = 0) -> JsonObject:
     """One saga, with the page of its steps that begins after `after_step`."""
     saga = look.saga
     moves = wording.next_moves(look, busy=busy(saga))
-    items_page, items_left = _page((_item(saga, item, names) for item in look.items), _LIST_BYTES)
-    plan_page, plan_left = _page(_undo_plan(saga, names), _LIST_BYTES)
-    marks, _ = _page((escape(mark.name) for mark in reversed(saga.savepoints)), _LIST_BYTES // 2)
+    items_page, items_left = _page(look.items, lambda item: _item(saga, item, names), _LIST_BYTES)
+    plan_page, plan_left = _page([*_undo_plan(saga)], lambda planned: _planned(planned, names), _LIST_BYTES)
+    marks, _ = _page(saga.savepoints[::-1], lambda mark: escape(mark.name), _LIST_BYTES // 2)
     view: JsonObject = {
         "saga_id": saga.id,
         **present(
@@ -65,7 +69,7 @@ def saga_view(look: Look, names: Names, *, after_step: int = 0) -> JsonObject:
         **present({"undo_plan_not_shown": plan_left or None}),
     }
     view["saga"] = brief(look)
-    steps, left = _page((_step(saga, step, names) for step in saga.steps[after_step:]), REPLY_BYTES - _size(view))
+    steps, left = _page(saga.steps[after_step:], lambda step: _step(saga, step, names), REPLY_BYTES - _size(view))
     return {**view, "steps": steps, **present({"next_after_step": after_step + len(steps) if left else None})}
 
 
@@ -131,20 +135,31 @@ def _item(saga: Saga, item: Item, names: Names) -> JsonObject:
     }
 
 
-def _undo_plan(saga: Saga, names: Names) -> Iterator[JsonObject]:
+@dataclass(frozen=True, slots=True)
+class _Planned:
+    step: Step
+    does: str
+    only_after_a_person: bool = False
+
+
+def _planned(planned: _Planned, names: Names) -> JsonObject:
+    shown: JsonObject = {"step": planned.step.number, "tool": names(planned.step.tool), "does": planned.does}
+    return {**shown, "only_after_a_person": True} if planned.only_after_a_person else shown
+
+
+def _undo_plan(saga: Saga) -> Iterator[_Planned]:
     """What an abort would do now, in order, and what it could not (S5.2, S6)."""
     if saga.final or saga.pivot_passed:
         return
     for step in reversed(saga.loose_steps):
         if step.running or step.state is StepState.INTENDED:
-            yield {"step": step.number, "tool": names(step.tool), "does": "wait for its end"}
+            yield _Planned(step, "wait for its end")
     halted = False
     for number in reversed(saga.undo_stack):
         step = saga.step(number)
         if step.settled or step.running or (saga.phase is Phase.COMPENSATING and not in_scope(saga, step)):
             continue
-        planned: JsonObject = {"step": step.number, "tool": names(step.tool), "does": ", then ".join(_moves(step))}
-        yield {**planned, "only_after_a_person": True} if halted else planned
+        yield _Planned(step, ", then ".join(_moves(step)), halted)
         halted = halted or (saga.on_undo_failure is OnUndoFailure.HALT and _needs_person(step))
 
 
@@ -177,16 +192,14 @@ _MOVES = {
 
 
 def list_view(rows: Sequence[SagaRow], *, conversation: str, now: float) -> JsonObject:
-    """The open sagas: this conversation's first, the others marked (S1.4).
+    """The open sagas, those of other conversations marked (S1.4).
 
     Args:
-        rows: newest first.
+        rows: in the order in which they are shown.
         conversation: the caller's; empty where the client names none.
         now: wall clock in seconds since the epoch, for ages only.
     """
-    ours = [row for row in rows if conversation and row.conversation == conversation]
-    ordered = [*ours, *(row for row in rows if row not in ours)]
-    shown, left = _page((_row(row, conversation, now) for row in ordered), REPLY_BYTES)
+    shown, left = _page(rows, lambda row: _row(row, conversation, now), REPLY_BYTES)
     return {"next": [wording.list_moves(len(rows))], "sagas": shown, **present({"sagas_not_shown": left or None})}
 
 
@@ -205,15 +218,19 @@ def _row(row: SagaRow, conversation: str, now: float) -> JsonObject:
     )
 
 
-def _page(entries: Iterator[JsonValue], longest: int) -> tuple[list[JsonValue], int]:
-    """Return the first entries that fit into `longest` bytes, and how many did not; one always fits."""
+def _page(entries: Sequence[T], shown: Callable[[T], JsonValue], longest: int) -> tuple[list[JsonValue], int]:
+    """Return the first entries as they are shown, as far as they fit into `longest` bytes, and how many did not.
+
+    One always fits. Those that do not are not looked at.
+    """
     page: list[JsonValue] = []
     for entry in entries:
-        longest -= _size(entry)
+        view = shown(entry)
+        longest -= _size(view)
         if page and longest < 0:
-            return page, 1 + sum(1 for _ in entries)
-        page.append(entry)
-    return page, 0
+            break
+        page.append(view)
+    return page, len(entries) - len(page)
 
 
 def _size(value: JsonValue) -> int:
