@@ -18,9 +18,9 @@ from saga_mcp.domain import saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain.attention import VERBS, items
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, duties
-from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.step_decisions import Landing, Miss
 from saga_mcp.domain.undo_decisions import Parking, UndoMiss
@@ -139,7 +139,7 @@ def _run_undo(saga: Saga, step: Step, part: Part, drive: Driving) -> Move:
 def _probes(alphabet: Alphabet, saga: Saga, step: Step, who: Who) -> Iterator[Move]:
     n, drive = step.number, driving(alphabet)
     for parts in alphabet.bindings:
-        landing = Landing(result=None, undo=(parts, ""))
+        landing = Landing(result=None, undo=BoundUndo(parts=parts))
         yield Move(who, f"probe {n}: landed", partial(step_decisions.probed_landed, saga, n, landing, drive))
     yield Move(who, f"probe {n}: absent", lambda: step_decisions.probed_absent(saga, n, drive))
     yield Move(who, f"probe {n}: nothing", lambda: step_decisions.probes_ended(saga, n, drive))
@@ -160,7 +160,7 @@ def _observations(alphabet: Alphabet, saga: Saga, step: Step) -> Iterator[Move]:
     runs = Who.SYSTEM if step.running else Who.LATE
     for parts in alphabet.bindings:
         for violated in ((), ("rule",)) if alphabet.rare else ((),):
-            landing = Landing(result=None, undo=(parts, ""), violated=violated)
+            landing = Landing(result=None, undo=BoundUndo(parts=parts), violated=violated)
             yield Move(runs, f"{n} landed", partial(step_decisions.landed, saga, n, landing, drive))
     for effect in Effect:
         for more in (False, True):
@@ -228,7 +228,14 @@ def _verb(
         case "resolve --landed" | "resolve --landed --result":
             for parts in alphabet.bindings:
                 yield partial(
-                    person.resolve_landed, saga, n, result=1, undo=(parts, ""), by="ada", note="", driving=drive
+                    person.resolve_landed,
+                    saga,
+                    n,
+                    result=1,
+                    undo=BoundUndo(parts=parts),
+                    by="ada",
+                    note="",
+                    driving=drive,
                 )
         case "resolve --absent":
             yield lambda: person.resolve_absent(saga, n, by="ada", note="", driving=drive)

@@ -19,9 +19,9 @@ from saga_mcp.domain import saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain.attention import items, reported_state
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, duties
-from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.events import Event, SagaOpened
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import apply, fold
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing, Miss
@@ -158,7 +158,7 @@ class SagaLife(RuleBasedStateMachine):
         driving, n = self._driving(call.owner), call.step
         if call.truth in {"ok", "slow"}:
             self.world.standing.add(n)
-            landing = Landing(result=None, undo=(UNDOS[self.saga.step(n).tool], ""))
+            landing = Landing(result=None, undo=BoundUndo(parts=UNDOS[self.saga.step(n).tool]))
             self._append(step_decisions.landed(self.saga, n, landing, driving))
         else:
             effect = Effect.NONE if call.truth == "no" else Effect.UNKNOWN
@@ -228,7 +228,7 @@ class SagaLife(RuleBasedStateMachine):
 
     def _probe(self, number: int, driving: Driving) -> None:
         if number in self.world.standing:
-            landing = Landing(result=None, undo=(UNDOS[self.saga.step(number).tool], ""))
+            landing = Landing(result=None, undo=BoundUndo(parts=UNDOS[self.saga.step(number).tool]))
             self._append(step_decisions.probed_landed(self.saga, number, landing, driving))
         else:
             self._append(step_decisions.probed_absent(self.saga, number, driving))
@@ -285,7 +285,7 @@ class SagaLife(RuleBasedStateMachine):
             return
         match item.kind:
             case ItemKind.IN_DOUBT if n in self.world.standing:
-                undo = (UNDOS[item.tool], "")
+                undo = BoundUndo(parts=UNDOS[item.tool])
                 self._append(person.resolve_landed(self.saga, n, result=None, undo=undo, **by_whom, driving=driving))
             case ItemKind.IN_DOUBT:
                 self._append(person.resolve_absent(self.saga, n, **by_whom, driving=driving))

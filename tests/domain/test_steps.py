@@ -25,6 +25,7 @@ from saga_mcp.domain import step_decisions
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state, summary
 from saga_mcp.domain.duties import Abort, Probe, Resend, duties
 from saga_mcp.domain.errors import CommitRefused, IllegalTransition, KindRefused, PivotPassed, StepUnsettled
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import apply, fold
 from saga_mcp.domain.saga_decisions import begin_step, commit, request_abort, set_savepoint, take_over
 from saga_mcp.domain.state import Saga
@@ -245,7 +246,7 @@ def test_a_retriable_step_that_is_not_idempotent_is_probed_and_never_sent_on_a_g
 
 def test_a_broken_invariant_aborts_before_the_pivot_and_asks_a_person_after_it() -> None:
     """S7.2, S9.3"""
-    broken = step_decisions.Landing(result=None, undo=((a.CALL,), ""), violated=("no_negative_balance",))
+    broken = step_decisions.Landing(result=None, undo=BoundUndo(parts=(a.CALL,)), violated=("no_negative_balance",))
     before = saga_of(intended(1))
     assert fold(before, step_decisions.landed(before, 1, broken, DRIVING)).phase is Phase.COMPENSATING
     after = saga_of(*PIVOTED, intended(2, a.AGAIN))

@@ -12,6 +12,7 @@ from saga_mcp.domain import step_decisions, undo_decisions
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state, summary
 from saga_mcp.domain.duties import ProbeUndo, RunUndo, duties
 from saga_mcp.domain.errors import IllegalTransition, ItemRefused, SagaAborted
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import apply, fold
 from saga_mcp.domain.saga_decisions import begin_step, commit, request_abort
 from saga_mcp.domain.state import Saga
@@ -110,7 +111,7 @@ def test_an_effect_that_lands_after_its_undo_is_undone_again_under_the_next_gene
 def test_an_undo_that_is_not_idempotent_is_not_sent_a_second_time_without_a_person() -> None:
     """S5.5"""
     saga = absent_then_undone(a.ONCE)
-    saga = fold(saga, step_decisions.landed(saga, 1, Landing(result=None, undo=((a.ONCE,), "")), DRIVING))
+    saga = fold(saga, step_decisions.landed(saga, 1, Landing(result=None, undo=BoundUndo(parts=(a.ONCE,))), DRIVING))
     assert (due(saga), reported_state(saga)) == ([], NEEDS_ATTENTION)
 
 
@@ -118,7 +119,7 @@ def test_an_undo_that_never_ran_is_no_second_one() -> None:
     """S5.5: the step was settled absent, so nothing was sent."""
     settled = e.StepSettled(step=1, landed=False, by=SettledBy.PROBE)
     saga = saga_of(intended(1, a.PROBABLE), in_doubt(1), aborted(), settled, e.RollbackFinished())
-    saga = fold(saga, step_decisions.landed(saga, 1, Landing(result=None, undo=((a.ONCE,), "")), DRIVING))
+    saga = fold(saga, step_decisions.landed(saga, 1, Landing(result=None, undo=BoundUndo(parts=(a.ONCE,))), DRIVING))
     assert due(saga) == [1]
 
 
@@ -189,7 +190,7 @@ def test_a_step_whose_undo_cannot_be_built_is_told_now_and_blocks_nothing_before
 def test_a_result_that_a_person_knows_builds_the_undo_that_could_not_be_built() -> None:
     """S14.3"""
     saga = saga_of(intended(1), e.StepSucceeded(step=1, parts=None), aborted())
-    undo = ((a.CALL,), "")
+    undo = BoundUndo(parts=(a.CALL,))
     after = fold(saga, person.resolve_landed(saga, 1, result=7, undo=undo, by="ada", note="", driving=DRIVING))
     assert due(after) == [1]
 
@@ -324,7 +325,7 @@ def test_the_summary_of_a_saga(events: tuple[e.Event, ...], line: str) -> None:
 
 def test_a_step_that_a_person_only_settled_and_the_server_undid_is_not_counted_as_undone_by_hand() -> None:
     saga = saga_of(intended(1), in_doubt(1), aborted())
-    undo = ((a.CALL,), "")
+    undo = BoundUndo(parts=(a.CALL,))
     saga = fold(saga, person.resolve_landed(saga, 1, result=1, undo=undo, by="ada", note="", driving=DRIVING))
     saga = fold(saga, (*undone(1), e.RollbackFinished()))
     assert summary(saga) == "compensated: 1 undone, 0 open"

@@ -13,7 +13,7 @@ import mcp_types as types
 from mcp.client import Client
 from mcp.server.lowlevel import Server
 
-from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.events import (
     AbortRequested,
     Event,

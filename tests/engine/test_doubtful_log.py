@@ -27,6 +27,7 @@ from saga_mcp.domain.events import (
     UndoIntended,
     UndoSucceeded,
 )
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.stranded import attempts_of, end_stranded
@@ -164,7 +165,7 @@ async def test_an_attempt_that_went_on_since_it_was_found_is_left_alone(world: W
         saga = fold(Saga(id=saga_id), [record.event for record in (await server.log.history(saga_id))[:2]])
         (attempt,) = attempts_of(saga, server.owner)
         ended = await server.engine.saga(saga_id)
-        driving = Driving(driver=server.owner, bind=lambda _: ((), ""))
+        driving = Driving(driver=server.owner, bind=lambda _: BoundUndo())
         assert end_stranded(ended, frozenset({attempt}), frozenset(), server.owner, driving) == ()
         other = replace(attempt, number=2)
         assert end_stranded(saga, frozenset({other}), frozenset(), server.owner, driving) == ()

@@ -7,6 +7,7 @@ import anyio
 import pytest
 
 from saga_mcp.domain.events import PartSpec
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, Urgency
 from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
 from saga_mcp.tools.declared import declare
@@ -44,7 +45,8 @@ def serve(*registries: tuple[str, ToolRegistry]) -> StaticCatalogue:
 
 
 def test_arguments_are_frozen_exactly() -> None:
-    parts, error = EMPTY.bind(pair(delete(id="${result.id}", big="${args.n}", text="lead ${args.name}")), STEP)
+    bound = EMPTY.bind(pair(delete(id="${result.id}", big="${args.n}", text="lead ${args.name}")), STEP)
+    parts, error = bound.parts, bound.build_error
     assert error == ""
     assert parts is not None
     assert [part.args for part in parts] == [{"id": 7, "big": 2**70, "text": "lead ada"}]
@@ -58,7 +60,8 @@ def test_every_entry_whose_condition_holds_runs_in_written_order() -> None:
         UndoEntry(action=PartAction.MANUAL, message="Write to ${args.name}.", urgency=Urgency.HIGH),
         UndoEntry(action=PartAction.LEAVE, message="lead ${result.id}", when="${known}"),
     )
-    parts, _ = EMPTY.bind(pair(*entries), STEP)
+    bound = EMPTY.bind(pair(*entries), STEP)
+    parts = bound.parts
     assert parts is not None
     assert [(part.action, part.entry, part.message) for part in parts] == [
         (PartAction.CALL, 0, ""),
@@ -70,14 +73,16 @@ def test_every_entry_whose_condition_holds_runs_in_written_order() -> None:
 
 def test_an_entry_with_each_becomes_a_part_for_every_item() -> None:
     step = replace(STEP, result={"tasks": [{"id": 1}, {"id": 2}]})
-    parts, _ = EMPTY.bind(pair(replace(delete(id="${item.id}"), each="${result.tasks}")), step)
+    bound = EMPTY.bind(pair(replace(delete(id="${item.id}"), each="${result.tasks}")), step)
+    parts = bound.parts
     assert parts is not None
     assert [part.args for part in parts] == [{"id": 1}, {"id": 2}]
 
 
 def test_an_entry_with_each_over_nothing_has_nothing_to_undo() -> None:
     step = replace(STEP, result={"tasks": []})
-    parts, error = EMPTY.bind(pair(replace(delete(id="${item.id}"), each="${result.tasks}")), step)
+    bound = EMPTY.bind(pair(replace(delete(id="${item.id}"), each="${result.tasks}")), step)
+    parts, error = bound.parts, bound.build_error
     assert error == ""
     assert parts is not None
     assert [part.action for part in parts] == [PartAction.NOTHING]
@@ -123,26 +128,29 @@ def test_an_entry_with_each_over_nothing_has_nothing_to_undo() -> None:
 )
 def test_an_undo_that_cannot_be_built_says_why(undo: UndoEntry, step: StepFacts, error: str) -> None:
     """S6.1, S6.8, S11.3: never half an undo."""
-    parts, why = EMPTY.bind(pair(undo), step)
+    bound = EMPTY.bind(pair(undo), step)
+    parts, why = bound.parts, bound.build_error
     assert parts is None
     assert why.startswith(error)
 
 
 def test_one_entry_that_cannot_be_built_leaves_none_of_the_others() -> None:
-    parts, why = EMPTY.bind(pair(delete(id=1), delete(id="${result.nothing}")), STEP)
+    bound = EMPTY.bind(pair(delete(id=1), delete(id="${result.nothing}")), STEP)
+    parts, why = bound.parts, bound.build_error
     assert parts is None
     assert why == "undo[1]: .id: ${result.nothing}: result.nothing is missing"
 
 
 def test_an_entry_that_does_not_apply_needs_no_result() -> None:
     entries = (replace(delete(id="${result.id}"), when="${known}"), replace(delete(id=0), when="${!known}"))
-    parts, _ = EMPTY.bind(pair(*entries), IN_DOUBT)
+    bound = EMPTY.bind(pair(*entries), IN_DOUBT)
+    parts = bound.parts
     assert parts is not None
     assert [part.args for part in parts] == [{"id": 0}]
 
 
 def test_a_tool_without_an_undo_has_nothing_to_bind() -> None:
-    assert EMPTY.bind(Pair(tool="mail.send", kind=Kind.PIVOT), STEP) == ((), "")
+    assert EMPTY.bind(Pair(tool="mail.send", kind=Kind.PIVOT), STEP) == BoundUndo()
 
 
 async def test_cause_and_the_undos_key_are_filled_in_when_it_is_sent() -> None:
@@ -154,7 +162,8 @@ async def test_cause_and_the_undos_key_are_filled_in_when_it_is_sent() -> None:
     add(registry, erase)
     catalogue = serve(("crm", registry))
     undo = UndoEntry(tool="crm.erase", args={"name": "${args.name}", "why": "${cause}", "key": "${ step.undo_key }"})
-    parts, _ = catalogue.bind(pair(undo), STEP)
+    bound = catalogue.bind(pair(undo), STEP)
+    parts = bound.parts
     assert parts is not None
     undoer = catalogue.undoer(parts[0].tool)
     assert undoer is not None
@@ -166,7 +175,8 @@ async def test_cause_and_the_undos_key_are_filled_in_when_it_is_sent() -> None:
 
 async def test_a_value_that_looks_like_a_placeholder_stays_as_it_is() -> None:
     step = replace(STEP, args={"name": "${cause}", "n": 1})
-    parts, _ = EMPTY.bind(pair(delete(id="${args.name}")), step)
+    bound = EMPTY.bind(pair(delete(id="${args.name}")), step)
+    parts = bound.parts
     assert parts is not None
     assert parts[0].args == {"id": "${cause}"}
 
@@ -188,7 +198,8 @@ async def test_a_pair_in_code_is_bound_by_plain_paths_and_undoes() -> None:
     tool = catalogue.offered["put"]
     step = replace(IN_DOUBT, tool="box.put", args={"namespace": "a", "null": 2**70})
     world["a"] = 2**70
-    parts, error = catalogue.bind(tool.pair, step)
+    bound = catalogue.bind(tool.pair, step)
+    parts, error = bound.parts, bound.build_error
     assert (error, parts) == ("", (PartSpec(action=PartAction.CALL, tool="box.take", entry=0, idempotent=True),))
     assert parts is not None
     undoer = catalogue.undoer("box.take")

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.events import (
     AbortDeferred,
     AbortRequested,
@@ -17,6 +16,7 @@ from saga_mcp.domain.events import (
     StepFailed,
     StepFellInDoubt,
 )
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import apply
 from saga_mcp.domain.on_saga import reopens
 from saga_mcp.domain.rollback import in_scope, rollback_done
@@ -82,14 +82,14 @@ class Draft:
         if step.state is not StepState.INTENDED or step.running:
             return
         if step.unknown_attempts:
-            parts, build_error = bind(step)
+            undo = bind(step)
             self.add(
                 StepFellInDoubt(
                     step=step.number,
                     reason="error",
                     end_known=True,
-                    parts=parts,
-                    build_error=build_error,
+                    parts=undo.parts,
+                    build_error=undo.build_error,
                     error=step.error,
                 )
             )

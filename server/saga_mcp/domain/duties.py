@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from saga_mcp.domain.events import PartSpec
 from saga_mcp.domain.rollback import frontier, next_undo, rollback_done, undo_probe_due
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import WHOLE_SAGA, Kind, OnError, Phase, StepState
@@ -139,7 +138,3 @@ def owners(saga: Saga) -> frozenset[str]:
     if saga.undoing:
         found.update(part.owner for part in saga.step(saga.undoing).parts or () if part.running)
     return frozenset(found - {""})
-
-
-BoundUndo: TypeAlias = tuple[tuple[PartSpec, ...] | None, str]
-"""Undo parts, or None and the reason why they cannot be built."""

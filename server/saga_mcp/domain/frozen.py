@@ -26,3 +26,12 @@ class PartSpec:
     args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
     message: str = field(default="", compare=False, metadata=PAYLOAD)
     """What a person reads of a manual part or of a residue."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundUndo:
+    """A step's undo as its outcome freezes it, or why it cannot be built (S6.1)."""
+
+    parts: tuple[PartSpec, ...] | None = ()
+    """None: it cannot be built."""
+    build_error: str = ""

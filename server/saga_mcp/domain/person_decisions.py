@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from saga_mcp.domain.attention import VERBS
 from saga_mcp.domain.draft import Draft, Driving
-from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.errors import ItemRefused, SagaNotFound
 from saga_mcp.domain.events import (
     Event,
@@ -17,6 +16,7 @@ from saga_mcp.domain.events import (
     UndoResolved,
     UndoResumed,
 )
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, JsonValue, SettledBy
@@ -96,7 +96,6 @@ def resolve_landed(
     verb = "resolve --landed --result" if step is not None and _cannot_build(saga, step) else "resolve --landed"
     _item(saga, number, verb)
     draft = Draft(saga)
-    parts, build_error = undo
     draft.add(
         StepSettled(
             step=number,
@@ -104,8 +103,8 @@ def resolve_landed(
             by=SettledBy.PERSON,
             person=by,
             result=result,
-            parts=parts,
-            build_error=build_error,
+            parts=undo.parts,
+            build_error=undo.build_error,
             note=note,
         )
     )

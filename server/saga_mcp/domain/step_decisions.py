@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from saga_mcp.domain.draft import Draft, Driving, whole
-from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.events import (
     Event,
     InvariantViolated,
@@ -26,6 +25,7 @@ from saga_mcp.domain.events import (
     StepSettled,
     StepSucceeded,
 )
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.on_saga import reopens
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import Effect, JsonValue, Kind, Phase, SettledBy, StepState
@@ -65,9 +65,17 @@ def _settle_landed(draft: Draft, number: int, landing: Landing, by: SettledBy, d
     if step.landed is True and not (by is SettledBy.LATE_ANSWER and _may_be_late(step)):
         if step.running and by is SettledBy.LATE_ANSWER:
             draft.add(StepRunEnded(step=number, end_known=True))
-        if undo.parts is None or step.parts is not None or step.state not in {StepState.SUCCEEDED, StepState.COMPENSATING}:
+        if (
+            undo.parts is None
+            or step.parts is not None
+            or step.state not in {StepState.SUCCEEDED, StepState.COMPENSATING}
+        ):
             return  # otherwise this result shows how to undo what could not be undone so far
-    draft.add(StepSettled(step=number, landed=True, by=by, result=landing.result, parts=undo.parts, build_error=undo.build_error))
+    draft.add(
+        StepSettled(
+            step=number, landed=True, by=by, result=landing.result, parts=undo.parts, build_error=undo.build_error
+        )
+    )
     if reopens(draft.saga, draft.step(number)):
         draft.add(RollbackReopened(step=number))
     elif draft.step(number).state is StepState.SUCCEEDED:
@@ -138,7 +146,12 @@ def _first_miss(draft: Draft, number: int, miss: Miss, driving: Driving) -> None
         undo = driving.bind(step)
         draft.add(
             StepFellInDoubt(
-                step=number, reason="error", end_known=True, parts=undo.parts, build_error=undo.build_error, error=miss.error
+                step=number,
+                reason="error",
+                end_known=True,
+                parts=undo.parts,
+                build_error=undo.build_error,
+                error=miss.error,
             )
         )
         _abort_unless_probed(draft, number, driving)
@@ -157,7 +170,9 @@ def timed_out(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
     if step.state is not StepState.INTENDED or not step.running:
         return ()
     undo = driving.bind(step)
-    return (StepFellInDoubt(step=number, reason="timeout", running=True, parts=undo.parts, build_error=undo.build_error),)
+    return (
+        StepFellInDoubt(step=number, reason="timeout", running=True, parts=undo.parts, build_error=undo.build_error),
+    )
 
 
 def run_lost(saga: Saga, number: int, *, reason: str, end_known: bool, driving: Driving) -> tuple[Event, ...]:
@@ -168,7 +183,12 @@ def run_lost(saga: Saga, number: int, *, reason: str, end_known: bool, driving: 
         undo = driving.bind(step)
         draft.add(
             StepFellInDoubt(
-                step=number, reason=reason, end_known=end_known, parts=undo.parts, build_error=undo.build_error, error=reason
+                step=number,
+                reason=reason,
+                end_known=end_known,
+                parts=undo.parts,
+                build_error=undo.build_error,
+                error=reason,
             )
         )
     elif step.running:

@@ -12,9 +12,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.errors import LogError, LogUnavailable, SagaNotFound
 from saga_mcp.domain.events import Event, SagaOpened, StepPlan
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.person_decisions import resolve_landed
 from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
@@ -321,7 +321,7 @@ class Engine:
 
         def decision(saga: Saga, driving: Driving) -> tuple[Event, ...]:
             step = saga.find_step(number)
-            undo: BoundUndo = ((), "")
+            undo = BoundUndo()
             if step is not None:
                 undo = self._shop.landing(saga, number, result=result).undo if known else driving.bind(step)
             return resolve_landed(saga, number, result=result, undo=undo, by=by, note=note, driving=driving)

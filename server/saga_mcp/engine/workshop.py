@@ -10,9 +10,9 @@ from typing import TypeAlias
 import structlog
 
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing

@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 import anyio
 
-from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.testing.errors import InjectedFault
 from saga_mcp.tools.pair import Pair, Retry

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from saga_mcp.domain.duties import BoundUndo
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.declared import DeclaredRegistry
 from saga_mcp.tools.pair import Pair
@@ -64,7 +64,7 @@ class StaticCatalogue:
         try:
             return self._plan(pair).bind(step)
         except Exception as error:  # noqa: BLE001 - the step has happened: whatever is wrong here is for a person to see
-            return None, describe(error)
+            return BoundUndo(parts=None, build_error=describe(error))
 
     @property
     def invariants(self) -> tuple[str, ...]:

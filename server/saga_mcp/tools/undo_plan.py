@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self, cast
 
-from saga_mcp.domain.duties import BoundUndo
 from saga_mcp.domain.events import PartSpec
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import JsonObject, JsonValue, PartAction
 from saga_mcp.tools.binding import CannotBind, Condition, Template, compile_condition, compile_template
 from saga_mcp.tools.pair import Pair, UndoEntry
@@ -127,23 +127,27 @@ class UndoPlan:
     def bind(self, step: StepFacts) -> BoundUndo:
         """Build the undo of a step, or say why it cannot be built."""
         if not self.entries:
-            return (), ""
+            return BoundUndo()
         values = _values(step, with_results=any(planned.names_results for planned in self.entries))
         parts: list[PartSpec] = []
         held = False
         for planned in self.entries:
             try:
                 if not step.known and planned.when.names & _OF_RESULT:
-                    return None, f"undo[{planned.number}].when needs the result, which is not known"
+                    return _unbuilt(f"undo[{planned.number}].when needs the result, which is not known")
                 if not planned.when.holds(values):
                     continue
                 held = True
                 if not step.known and planned.names_result:
-                    return None, f"undo[{planned.number}] needs the result, which is not known"
+                    return _unbuilt(f"undo[{planned.number}] needs the result, which is not known")
                 parts.extend(planned.parts(values))
             except CannotBind as unbound:
-                return None, f"undo[{planned.number}]: {unbound}"
-        return (tuple(parts), "") if held else (None, "no undo entry applies to this call")
+                return _unbuilt(f"undo[{planned.number}]: {unbound}")
+        return BoundUndo(parts=tuple(parts)) if held else _unbuilt("no undo entry applies to this call")
+
+
+def _unbuilt(reason: str) -> BoundUndo:
+    return BoundUndo(parts=None, build_error=reason)
 
 
 def late_args(args: Mapping[str, JsonValue]) -> dict[str, str]:
