@@ -13,7 +13,6 @@ import mcp_types as types
 from mcp.client import Client
 from mcp.server.lowlevel import Server
 
-from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.events import (
     AbortRequested,
     Event,
@@ -28,6 +27,7 @@ from saga_mcp.domain.events import (
     UndoParked,
     UndoSucceeded,
 )
+from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonObject, JsonValue, Kind, PartAction
