@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -17,12 +18,14 @@ import uvicorn
 from saga_mcp import app
 from saga_mcp.edge.logging import configure_logging
 from saga_mcp.edge.server import build_server
+from saga_mcp.tools.port import Catalogue
 
 
-async def main() -> None:
+async def serve(around: Callable[[Catalogue], Catalogue] | None = None) -> None:
+    """Serve the config that the first argument names; `around` puts other tools in place of its own."""
     configure_logging("warning", json=False, stream=sys.stderr)
     with socket.create_server(("127.0.0.1", 0)) as listening:
-        async with app.open_app(app.load(Path(sys.argv[1]))) as opened:
+        async with app.open_app(app.load(Path(sys.argv[1])), around=around) as opened:
             served = build_server(opened.engine, opened.catalogue).streamable_http_app(
                 stateless_http=True, json_response=True
             )
@@ -36,4 +39,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main)
+    anyio.run(serve)

@@ -9,22 +9,22 @@ from contextlib import asynccontextmanager
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
-from tests.clients.installed import HERE, NODE, node_modules
+from tests.clients.installed import NODE, PROJECT, node_modules
 from tests.clients.remote import BOUND_S
 from tests.e2e.product import Product
 
 
 @asynccontextmanager
-async def served_over_http(product: Product) -> AsyncGenerator[str]:
+async def served_over_http(product: Product, server: str = "http_server") -> AsyncGenerator[str]:
     """Serve the product's config over HTTP until the block ends; the URL."""
-    command = [sys.executable, str(HERE / "http_server.py"), str(product.config)]
-    process = await anyio.open_process(command, stderr=sys.stderr, env={**os.environ, **product.world.env})
+    command = [sys.executable, "-m", f"tests.clients.{server}", str(product.config)]
+    process = await anyio.open_process(command, stderr=sys.stderr, cwd=PROJECT, env={**os.environ, **product.world.env})
     assert process.stdin is not None
     assert process.stdout is not None
     try:
         with anyio.fail_after(BOUND_S):
             url = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1000)
-        yield url.decode()
+        yield url.decode().strip()
         await process.stdin.aclose()
         with anyio.fail_after(BOUND_S):
             assert await process.wait() == 0
