@@ -16,7 +16,7 @@ import typer
 from saga_mcp.cli import views
 from saga_mcp.cli.drive import Plan, carry_out
 from saga_mcp.cli.ground import stand_on
-from saga_mcp.cli.items import verbs
+from saga_mcp.cli.items import item_at, verbs
 from saga_mcp.cli.look import split_name
 from saga_mcp.cli.options import (
     ByOption,
@@ -35,7 +35,6 @@ from saga_mcp.domain.attention import items
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import ItemRefused
 from saga_mcp.domain.events import Event
-from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonValue, Phase
 from saga_mcp.engine.engine import Engine
@@ -138,7 +137,7 @@ def retry(  # noqa: PLR0913 - its options
     Example: saga-mcp retry sg-7k2m....2 --note "the bank is back" --yes
     """
     require_answerable(yes=yes, as_json=as_json)
-    saga_id, step = _item(name)
+    saga_id, step = item_named(name)
     who = person(by)
     plan = Plan(
         saga_id=saga_id,
@@ -170,7 +169,7 @@ def exempt(  # noqa: PLR0913 - its options
     Example: saga-mcp exempt sg-7k2m....2 --note "agreed with the customer" --yes
     """
     require_answerable(yes=yes, as_json=as_json)
-    saga_id, step = _item(name)
+    saga_id, step = item_named(name)
     who = person(by)
     plan = Plan(
         saga_id=saga_id,
@@ -219,7 +218,7 @@ def resolve(  # noqa: PLR0913 - its options
         wrong_usage("--result goes with --landed. Nothing was changed.")
     value = _json(result) if result is not None else None
     require_answerable(yes=yes, as_json=as_json)
-    saga_id, step = _item(name)
+    saga_id, step = item_named(name)
     who = person(by)
 
     async def decide(engine: Engine) -> Saga:
@@ -243,12 +242,11 @@ def resolve(  # noqa: PLR0913 - its options
 
 
 def _keep(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
-    step = saga.find_step(number)
-    kind = step_item(saga, step) if step is not None else None
-    if kind is not None and kind is not ItemKind.GUARD_CONFLICT:
+    item = item_at(saga, number)
+    if item is not None and item.kind is not ItemKind.GUARD_CONFLICT:
         raise ItemRefused(
-            f"{saga.id}.{number} is an item of the kind {kind}: `resolve --keep` is for what was changed since. "
-            f"Nothing was changed. It takes: {' | '.join(verbs(kind))}."
+            f"{item.name} is an item of the kind {item.kind}: `resolve --keep` is for what was changed since. "
+            f"Nothing was changed. It takes: {' | '.join(verbs(item))}."
         )
     return person_decisions.exempt(saga, number, by=by, note=note, driving=driving)
 
@@ -273,11 +271,11 @@ def _decide(saga_id: str, decision: Decision) -> Callable[[Engine], Awaitable[Sa
 
 
 def _waits_at(saga: Saga, step: int) -> bool:
-    return any(item.step == step for item in items(saga))
+    return item_at(saga, step) is not None
 
 
 def _described(saga: Saga, step: int) -> str:
-    found = next((item for item in items(saga) if item.step == step), None)
+    found = item_at(saga, step)
     return f"{saga.id}.{step}" if found is None else f"{found.name} ({views.what(found)})"
 
 
@@ -296,7 +294,12 @@ def _saga(name: str) -> str:
     return saga_id
 
 
-def _item(name: str) -> tuple[str, int]:
+def item_named(name: str) -> tuple[str, int]:
+    """The saga and the step of the item that a person named.
+
+    Raises:
+        CommandFailed: it is no item.
+    """
     saga_id, step = split_name(name)
     if step is None:
         wrong_usage(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import anyio
 import typer
@@ -19,12 +19,11 @@ from saga_mcp.domain.attention import summary
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import JsonValue
 from saga_mcp.engine.engine import Engine
 
 ALONE_WAIT_S = 60.0
 """How long a command without a server drives by default."""
-_DRAIN_S = 2.0
+DRAIN_S = 2.0
 """How long undos under way may take to be recorded when the command ends before they do."""
 
 
@@ -43,6 +42,10 @@ class Plan:
     detach: bool = False
     drives: bool = True
     """Whether something may be left to drive afterwards."""
+    calls_tools: bool = False
+    """It calls tools by itself, also beside a living server."""
+    said: list[str] = field(default_factory=list[str])
+    """What came of it, for people: filled while it is carried out."""
 
 
 async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> None:  # noqa: FBT001 - for anyio.run
@@ -56,19 +59,20 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
     output = Output(as_json)
     servers = ground.servers()
     alone = not servers and not plan.detach and plan.drives
+    here = alone or plan.calls_tools
     wait_s = plan.wait_s if plan.wait_s is not None else ALONE_WAIT_S if alone else 0.0
     async with open_log(ground) as log:
         ask(plan.question(await load(log, ground, plan.saga_id)), yes=yes)
     with stdout_kept_clean():
-        async with open_app(ground, drive=alone) as opened:
+        async with open_app(ground, drive=here) as opened:
             try:
                 saga = await plan.decide(opened.engine)
                 if busy(saga) and wait_s:
                     saga = await _at_rest(opened, saga, wait_s, output)
             finally:
-                if alone:
+                if here:
                     with anyio.CancelScope(shield=True):
-                        await opened.engine.drain(_DRAIN_S)
+                        await opened.engine.drain(DRAIN_S)
     going_on = busy(saga)
     _report(ground, plan, saga, output, driven_by=_driver(alone=alone, server=bool(servers)))
     if (going_on and wait_s) or (not going_on and not plan.reached(saga)):
@@ -105,9 +109,18 @@ def _driver(*, alone: bool, server: bool) -> str:
 def _report(ground: Ground, plan: Plan, saga: Saga, output: Output, *, driven_by: str) -> None:
     going_on = busy(saga)
     if output.as_json:
-        shown: dict[str, JsonValue] = {"saga": views.saga_json(saga), "at_rest": not going_on, "driven_by": driven_by}
-        output.json({**shown, "reached": not going_on and plan.reached(saga), "summary": summary(saga)})
+        output.json(
+            {
+                "said": [*plan.said],
+                "saga": views.saga_json(saga),
+                "at_rest": not going_on,
+                "driven_by": driven_by,
+                "reached": not going_on and plan.reached(saga),
+                "summary": summary(saga),
+            }
+        )
         return
+    output.text(*plan.said)
     if going_on:
         output.text(_who_goes_on(ground, driven_by))
     elif not plan.reached(saga):

@@ -62,10 +62,12 @@ class Ground:
 
     def servers(self) -> list[LivingOwner]:
         """Living processes that drive this realm's sagas until they end."""
+        return [owner for owner in self.alive() if owner.serves == self.realm]
+
+    def alive(self) -> list[LivingOwner]:
+        """Every other process that uses this saga log now."""
         folder = directory_of(self.loaded.database)
-        if not folder.is_dir():
-            return []
-        return [owner for owner in living(folder) if owner.serves == self.realm]
+        return living(folder) if folder.is_dir() else []
 
 
 def stand_on(config: Path | None) -> Ground:

@@ -18,6 +18,7 @@ from saga_mcp.log.port import Record, SagaLog, SagaRow
 
 OFFERED = frozenset(
     {
+        "probe",
         "retry",
         "resolve --landed",
         "resolve --landed --result",
@@ -52,12 +53,19 @@ class Waiting:
     @property
     def verbs(self) -> tuple[str, ...]:
         """What a person can do about it with this command."""
-        return verbs(self.item.kind)
+        return verbs(self.item)
 
 
-def verbs(kind: ItemKind) -> tuple[str, ...]:
-    """What a person can do about an item of that kind with this command."""
-    return () if kind is ItemKind.QUARANTINE else tuple(verb for verb in VERBS[kind] if verb in OFFERED)
+def verbs(item: Item) -> tuple[str, ...]:
+    """What a person can do about the item with this command."""
+    if item.kind is ItemKind.QUARANTINE:
+        return ()
+    return tuple(verb for verb in VERBS[item.kind] if verb in OFFERED and (verb != "probe" or item.has_probe))
+
+
+def item_at(saga: Saga, step: int) -> Item | None:
+    """What waits for a person at a step; 0: at the saga itself."""
+    return next((item for item in items(saga) if item.step == step), None)
 
 
 async def rows(log: SagaLog, realm: str, *, open_only: bool = False, attention_only: bool = False) -> list[SagaRow]:
@@ -118,6 +126,13 @@ async def of_saga(log: SagaLog, row: SagaRow) -> list[Waiting]:
         )
         for item in items(saga)
     ]
+
+
+async def held_up(log: SagaLog, row: SagaRow) -> int:
+    """How many steps of a saga are undone only after a person has settled something (S5.4)."""
+    if not row.items:
+        return 0
+    return max((each.blocks for each in await of_saga(log, row)), default=0)
 
 
 def blocked(saga: Saga, number: int) -> int:

@@ -9,12 +9,13 @@ import anyio
 import typer
 
 from saga_mcp.cli import views
+from saga_mcp.cli.diff import diff, diff_json
 from saga_mcp.cli.ground import Ground, open_log, stand_on
-from saga_mcp.cli.items import Waiting, blocked, history, readable_history, rows, verbs, waiting
+from saga_mcp.cli.items import Waiting, blocked, held_up, history, item_at, readable_history, rows, verbs, waiting
 from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
 from saga_mcp.cli.output import CommandFailed, Output, age, count
 from saga_mcp.cli.timeline import timeline, timeline_json
-from saga_mcp.domain.attention import Item, items, summary
+from saga_mcp.domain.attention import items, summary
 from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
 from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.state import Saga
@@ -120,16 +121,18 @@ def list_sagas(
     async def run() -> None:
         async with open_log(ground) as log:
             found = await rows(log, ground.realm, open_only=open_only)
+            shown = [views.Listed(row, await held_up(log, row)) for row in found[:limit]]
         output = Output(as_json)
+        alive = {owner.id: owner.pid for owner in ground.alive()}
         if as_json:
-            shown = [views.row_json(row) for row in found[:limit]]
-            output.json({**_where(ground), "sagas": [*shown], "total": len(found)})
+            listed = [views.row_json(each, alive) for each in shown]
+            output.json({**_where(ground), "sagas": [*listed], "total": len(found)})
             return
-        if found:
-            views.saga_table(output, found[:limit], time.time())
+        if shown:
+            views.saga_table(output, shown, alive, time.time())
         if len(found) > limit:
             output.text(f"... and {len(found) - limit} older: --limit {len(found)}")
-        output.text(*_no_server(ground), f"{views.states(found)}, in {ground.database}")
+        output.text(*_who_goes_on(ground), f"{views.states(found)}, in {ground.database}")
 
     anyio.run(run)
 
@@ -150,7 +153,7 @@ def attention(*, config: ConfigOption = None, as_json: JsonOption = False) -> No
             return
         if found:
             views.waiting_table(output, found, time.time())
-        output.text(*_no_server(ground), f"{count(len(found), 'item')} for a person, in {ground.database}")
+        output.text(*_who_goes_on(ground), f"{count(len(found), 'item')} for a person, in {ground.database}")
 
     anyio.run(run)
 
@@ -159,6 +162,9 @@ def show(
     name: Annotated[str, typer.Argument(metavar="ID|ITEM", help="A saga, or <saga>.<step>.", show_default=False)],
     *,
     with_timeline: Annotated[bool, typer.Option("--timeline", help="Every event, as an audit trail.")] = False,
+    with_diff: Annotated[
+        bool, typer.Option("--diff", help="What was there before each step, where that was captured.")
+    ] = False,
     values: ValuesOption = False,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -187,10 +193,14 @@ def show(
             shown = _show_json(saga, step, values=values)
             if with_timeline:
                 shown["timeline"] = timeline_json(records, values=values)
+            if with_diff:
+                shown["diff"] = diff_json(saga, step)
             output.json({**_where(ground), **shown, "summary": summary(saga)})
             return
         _show_text(output, saga, step, records, with_timeline=with_timeline, values=values)
-        output.text(*_no_server(ground), summary(saga))
+        if with_diff:
+            output.text(*diff(saga, step), "")
+        output.text(*_who_goes_on(ground), summary(saga))
 
     anyio.run(run)
 
@@ -210,7 +220,7 @@ def _quarantined(output: Output, error: SagaQuarantined, readable: list[Record],
 def _show_json(saga: Saga, step: int | None, *, values: bool) -> JsonObject:
     if step is None:
         return {"saga": views.saga_json(saga, values=values)}
-    item = _item_at(saga, step)
+    item = item_at(saga, step)
     found = saga.find_step(step)
     return {
         "item": None if item is None else views.item_json(item) | {"blocks": blocked(saga, step)},
@@ -222,7 +232,7 @@ def _show_text(
     output: Output, saga: Saga, step: int | None, records: list[Record], *, with_timeline: bool, values: bool
 ) -> None:
     if step is not None:
-        item = _item_at(saga, step)
+        item = item_at(saga, step)
         found = saga.find_step(step)
         if found is not None:
             views.step_text(output, found, values=values and not with_timeline)
@@ -230,7 +240,7 @@ def _show_text(
             output.text("Nothing waits for a person here.")
         else:
             output.text(f"{item.name}  {views.what(item)}")
-            output.text(*(f"  saga-mcp {_command(verb, item.name)}" for verb in verbs(item.kind)))
+            output.text(*(f"  saga-mcp {_command(verb, item.name)}" for verb in verbs(item)))
             if held := blocked(saga, step):
                 output.text(f"It holds up {count(held, 'older step')}.")
         output.text("")
@@ -245,10 +255,6 @@ def _command(verb: str, item: str) -> str:
     rest = rest.replace("--result", "--result JSON")
     name = item.rpartition(".")[0] if word in {"commit", "abort"} else item
     return f"{word} {name} {rest}".rstrip()
-
-
-def _item_at(saga: Saga, step: int) -> Item | None:
-    return next((item for item in items(saga) if item.step == step), None)
 
 
 # --- what other commands look up too ----------------------------------------------------------------------------------
@@ -307,8 +313,8 @@ def _where(ground: Ground) -> JsonObject:
     return {"realm": ground.realm, "database": ground.database, "servers": [_server_json(each) for each in servers]}
 
 
-def _no_server(ground: Ground) -> list[str]:
-    """What a person has to know before they trust what they read."""
-    if ground.servers():
-        return []
+def _who_goes_on(ground: Ground) -> list[str]:
+    """Who goes on with what is shown: what a person has to know before they trust it."""
+    if servers := ground.servers():
+        return [f"Alive: {servers_words(servers)}."]
     return [f"No server of the realm {ground.realm} is alive: nothing goes on until one starts, or a command drives."]

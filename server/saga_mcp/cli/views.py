@@ -7,7 +7,8 @@ captures only on request (S11.4).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from saga_mcp.cli.items import Waiting, verbs
 from saga_mcp.cli.output import Output, age, count
@@ -23,8 +24,18 @@ from saga_mcp.log.port import SagaRow
 _LONGEST = 200
 
 
-def row_json(row: SagaRow) -> JsonObject:
+@dataclass(frozen=True, slots=True)
+class Listed:
     """A saga in a list."""
+
+    row: SagaRow
+    blocks: int
+    """Older undos that wait behind what waits for a person."""
+
+
+def row_json(listed: Listed, alive: Mapping[str, int]) -> JsonObject:
+    """A saga in a list; `alive` names the living processes by their owner ids."""
+    row = listed.row
     return {
         "id": row.id,
         "state": row.state,
@@ -33,6 +44,8 @@ def row_json(row: SagaRow) -> JsonObject:
         "steps": row.steps,
         "items": row.items,
         "busy": row.busy,
+        "driver_pid": alive.get(row.driver) if row.busy else None,
+        "blocks": listed.blocks,
         "opened_at": utc_time(row.opened_at),
         "updated_at": utc_time(row.updated_at),
     }
@@ -115,7 +128,7 @@ def item_json(item: Item) -> JsonObject:
         "urgency": item.urgency.value,
         "waits_for": waits_for(item.kind),
         "message": item.message,
-        "do": [*verbs(item.kind)],
+        "do": [*verbs(item)],
     }
 
 
@@ -124,12 +137,30 @@ def waiting_json(each: Waiting) -> JsonObject:
     return item_json(each.item) | {"purpose": each.purpose, "since": utc_time(each.since), "blocks": each.blocks}
 
 
-def saga_table(output: Output, found: Iterable[SagaRow], now: float) -> None:
-    """Print sagas, one a row."""
+def saga_table(output: Output, found: Sequence[Listed], alive: Mapping[str, int], now: float) -> None:
+    """Print sagas, one a row, with who drives those where something goes on."""
     output.table(
-        ("SAGA", "STATE", "STEPS", "ITEMS", "AGE", "PURPOSE"),
-        [(row.id, row.state, str(row.steps), str(row.items), age(now - row.opened_at), row.purpose) for row in found],
+        ("SAGA", "STATE", "STEPS", "ITEMS", "BLOCKS", "AGE", "DRIVEN BY", "PURPOSE"),
+        [
+            (
+                each.row.id,
+                each.row.state,
+                str(each.row.steps),
+                str(each.row.items),
+                str(each.blocks or ""),
+                age(now - each.row.opened_at),
+                _driver(each.row, alive),
+                each.row.purpose,
+            )
+            for each in found
+        ],
     )
+
+
+def _driver(row: SagaRow, alive: Mapping[str, int]) -> str:
+    if not row.busy:
+        return ""
+    return f"pid {alive[row.driver]}" if row.driver in alive else "nobody alive"
 
 
 def waiting_table(output: Output, found: Sequence[Waiting], now: float) -> None:
@@ -160,7 +191,7 @@ def what(item: Item) -> str:
 
 def do(item: Item) -> str:
     """The verbs that fit."""
-    return " | ".join(verbs(item.kind)) or f"show {item.saga_id} --timeline"
+    return " | ".join(verbs(item)) or f"show {item.saga_id} --timeline"
 
 
 def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool = False) -> None:

@@ -2,6 +2,7 @@
 
 from saga_mcp.config.load import LoadedConfig, load_config
 from saga_mcp.config.problems import ConfigError, ConfigInvalid, ConfigMissing, ConfigProblem, report
+from saga_mcp.config.schema import config_schema
 from saga_mcp.config.source import find_config
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "ConfigMissing",
     "ConfigProblem",
     "LoadedConfig",
+    "config_schema",
     "find_config",
     "load_config",
     "report",

@@ -20,7 +20,7 @@ def _condition(value: object) -> bool | str:
     raise ValueError("must be true, false or a condition in ${...}")
 
 
-Condition = Annotated[bool | str, PlainValidator(_condition)]
+Condition = Annotated[bool | str, PlainValidator(_condition, json_schema_input_type=bool | str)]
 
 
 class Table(BaseModel):

@@ -26,6 +26,8 @@ class Item:
     tool: str = ""
     urgency: Urgency = Urgency.NORMAL
     message: str = ""
+    has_probe: bool = False
+    """Its tool can be asked what happened."""
 
     @property
     def name(self) -> str:
@@ -94,6 +96,7 @@ def _item(saga: Saga, step: Step, kind: ItemKind) -> Item:
         kind=kind,
         tool=step.tool,
         urgency=part.urgency if held and part is not None else Urgency.NORMAL,
+        has_probe=kind is ItemKind.IN_DOUBT and step.plan.has_probe,
         message=message,
     )
 

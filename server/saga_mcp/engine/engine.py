@@ -35,6 +35,7 @@ from saga_mcp.engine.port import (
     SagaIdMistyped,
     UnknownTool,
 )
+from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.reading import read
 from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.supervise import wait_for
@@ -55,6 +56,7 @@ class Engine:
         self._delivery = Delivery()
         self._first_turns = FirstTurns(workshop)
         self._idling = Idling(workshop, self._driver)
+        self.probing = Probing(workshop, tasks)
         self._running: set[Ticket] = set()
         self._idle = anyio.Event()
         self._draining = False

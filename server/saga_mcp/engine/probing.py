@@ -8,7 +8,7 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import probed_absent, probed_landed, probes_ended
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.supervise import within
-from saga_mcp.engine.workshop import Workshop
+from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.tools.pair import Retry
 from saga_mcp.tools.port import Absent, Landed, NoVerdict, ProbeVerdict, Tool
 
@@ -34,11 +34,11 @@ class Probing:
             verdict = NoVerdict(error=obstacle) if tool is None else await self._ask(tool, saga, number)
             match verdict:
                 case Landed():
-                    await self._landed(saga.id, number, verdict)
+                    await self._shop.decide(saga.id, self.settling(number, verdict))
                     return
                 # What is absent now may still land, until the call's end lies `settle_s` back (S3.4).
                 case Absent() if asked_at >= pair.settle_s:
-                    await self._shop.decide(saga.id, lambda now, d: probed_absent(now, number, d))
+                    await self._shop.decide(saga.id, self.settling(number, verdict))
                     return
                 case _:
                     pass
@@ -51,16 +51,32 @@ class Probing:
             await clock.sleep(max(0.0, min(wait, max(left, pair.settle_s - (clock.now() - began)))))
         await self._shop.decide(saga.id, lambda now, d: probes_ended(now, number, d))
 
-    async def _landed(self, saga_id: str, number: int, verdict: Landed) -> None:
-        await self._shop.decide(
-            saga_id,
-            lambda now, d: probed_landed(
-                now,
-                number,
-                self._shop.landing(now, number, result=verdict.result, text=verdict.answer.text),
-                d,
-            ),
-        )
+    async def ask(self, saga: Saga, number: int) -> ProbeVerdict:
+        """Ask once, for a person; an "absent" again `settle_s` later, when what was on its way has landed (S3.4)."""
+        step = saga.step(number)
+        tool, obstacle = tool_of(self._shop.catalogue, step)
+        if tool is None:
+            return NoVerdict(error=obstacle)
+        verdict = await self._ask(tool, saga, number)
+        if not isinstance(verdict, Absent):
+            return verdict
+        if step.running:
+            return NoVerdict(error="it has not happened so far, and its call has not ended")
+        settle_s = (await self._shop.pair(step)).settle_s
+        await self._shop.clock.sleep(settle_s)
+        return await self._ask(tool, saga, number) if settle_s else verdict
+
+    def settling(self, number: int, verdict: ProbeVerdict) -> Decider:
+        """What is appended once the probe of step `number` has said this."""
+        match verdict:
+            case Landed(answer=answer, result=result):
+                return lambda now, d: probed_landed(
+                    now, number, self._shop.landing(now, number, result=result, text=answer.text), d
+                )
+            case Absent():
+                return lambda now, d: probed_absent(now, number, d)
+            case NoVerdict():
+                return lambda _now, _d: ()
 
     async def _ask(self, tool: Tool, saga: Saga, number: int) -> ProbeVerdict:
         facts = self._shop.facts(saga, saga.step(number))

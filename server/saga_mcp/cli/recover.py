@@ -1,0 +1,186 @@
+"""The commands that call tools without serving: `probe`, `recover` (SEMANTICS.md S3.4, S12.1).
+
+Both open the tools in this process, also beside a living server: a server's own probing may be over, and what a dead
+one left must not wait for the next that starts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import anyio
+import typer
+
+from saga_mcp.app import App
+from saga_mcp.cli.act import ItemArgument, item_named
+from saga_mcp.cli.drive import ALONE_WAIT_S, DRAIN_S, Plan, carry_out
+from saga_mcp.cli.ground import Ground, open_app, open_log, stand_on, stdout_kept_clean
+from saga_mcp.cli.items import item_at, verbs
+from saga_mcp.cli.options import ConfigOption, JsonOption, WaitOption, YesOption, ask, require_answerable
+from saga_mcp.cli.output import CommandFailed, Exit, Output, count
+from saga_mcp.domain.attention import NEEDS_ATTENTION, reported_state, summary
+from saga_mcp.domain.duties import busy
+from saga_mcp.domain.errors import ItemRefused, SagaQuarantined
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonObject
+from saga_mcp.engine.engine import Engine
+from saga_mcp.log.port import SagaRow
+from saga_mcp.tools.port import Landed, NoVerdict
+
+
+def probe(
+    name: ItemArgument,
+    *,
+    yes: YesOption = False,
+    wait: WaitOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Ask a tool's probe once whether a step in doubt happened. A verdict settles the step, and the saga goes on.
+
+    Example: saga-mcp probe sg-7k2m....2 --yes
+    """
+    require_answerable(yes=yes, as_json=as_json)
+    saga_id, step = item_named(name)
+    said: list[str] = []
+
+    async def decide(engine: Engine) -> Saga:
+        saga = await engine.saga(saga_id)
+        tool = _probed(saga, step)
+        verdict = await engine.probing.ask(saga, step)
+        if isinstance(verdict, NoVerdict):
+            reason = f": {verdict.error}" if verdict.error else ""
+            raise CommandFailed(
+                f"The probe of {tool} cannot tell{reason}. Nothing was changed. Find out by hand, then "
+                f"`saga-mcp resolve {name} --landed` or `--absent`.",
+                code="no_verdict",
+            )
+        found = "happened" if isinstance(verdict, Landed) else "did not happen"
+        said.append(f"The probe of {tool} says that it {found}.")
+        return await engine.decide_item(saga_id, engine.probing.settling(step, verdict))
+
+    plan = Plan(
+        saga_id=saga_id,
+        question=lambda saga: f"Ask the probe of {_probed(saga, step)}? What it says settles the step.",
+        decide=decide,
+        reached=lambda saga: item_at(saga, step) is None,
+        wait_s=wait,
+        calls_tools=True,
+        said=said,
+    )
+    anyio.run(carry_out, stand_on(config), plan, yes, as_json)
+
+
+def _probed(saga: Saga, step: int) -> str:
+    """The tool whose probe can say something about this item."""
+    item = item_at(saga, step)
+    if item is None:
+        raise ItemRefused(
+            f"Nothing waits for a person at {saga.id}.{step}. Nothing was changed. See `saga-mcp attention`."
+        )
+    if not item.has_probe:
+        takes = " | ".join(verbs(item))
+        raise ItemRefused(f"{item.name} has no probe that could be asked. Nothing was changed. It takes: {takes}.")
+    return item.tool
+
+
+@dataclass(frozen=True, slots=True)
+class _Driven:
+    """A saga before and after."""
+
+    row: SagaRow
+    saga: Saga | None
+    """None: it cannot be read."""
+    error: str = ""
+
+    @property
+    def now(self) -> str:
+        return self.error if self.saga is None else summary(self.saga)
+
+    @property
+    def at_rest(self) -> bool:
+        return self.saga is not None and not busy(self.saga)
+
+    @property
+    def needs_person(self) -> bool:
+        return self.saga is None or reported_state(self.saga) == NEEDS_ATTENTION
+
+
+def recover(
+    *,
+    yes: YesOption = False,
+    wait: WaitOption = None,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Do what is due without serving: probes, retries and undos that a server left behind. Until rest, then end.
+
+    Example: saga-mcp recover --yes
+    """
+    require_answerable(yes=yes, as_json=as_json)
+    anyio.run(_recover, stand_on(config), yes, ALONE_WAIT_S if wait is None else wait, Output(as_json))
+
+
+async def _recover(ground: Ground, yes: bool, wait_s: float, output: Output) -> None:  # noqa: FBT001 - for anyio.run
+    async with open_log(ground) as log:
+        due = await log.busy_sagas(ground.realm)
+    driven: list[_Driven] = []
+    if due:
+        ask(f"Drive {count(len(due), 'saga')} of the realm {ground.realm} to rest?", yes=yes)
+        with stdout_kept_clean():
+            async with open_app(ground, drive=True) as opened:
+                try:
+                    with anyio.move_on_after(wait_s):
+                        for row in due:
+                            await _rest(opened, row)
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await opened.engine.drain(DRAIN_S)
+                driven = [await _after(opened, row) for row in due]
+    _report(ground, driven, output)
+    if any(not each.at_rest or each.needs_person for each in driven):
+        raise typer.Exit(Exit.FAILED)
+
+
+async def _rest(opened: App, row: SagaRow) -> None:
+    try:
+        await opened.engine.rest(row.id)
+    except SagaQuarantined:
+        return  # said in the report; the others go on
+
+
+async def _after(opened: App, row: SagaRow) -> _Driven:
+    try:
+        return _Driven(row, await opened.log.load(row.id))
+    except SagaQuarantined as error:
+        return _Driven(row, None, f"quarantined: {error.reason}")
+
+
+def _report(ground: Ground, driven: list[_Driven], output: Output) -> None:
+    resting = sum(each.at_rest for each in driven)
+    waiting = sum(each.needs_person for each in driven)
+    if output.as_json:
+        sagas: list[JsonObject] = [
+            {
+                "id": each.row.id,
+                "state": "quarantined" if each.saga is None else reported_state(each.saga),
+                "at_rest": each.at_rest,
+                "before": each.row.state,
+                "summary": each.now,
+            }
+            for each in driven
+        ]
+        output.json({"realm": ground.realm, "database": ground.database, "sagas": [*sagas], "at_rest": resting})
+        return
+    if driven:
+        output.table(
+            ("SAGA", "WAS", "IS", "PURPOSE"),
+            [(each.row.id, each.row.state, each.now, each.row.purpose) for each in driven],
+        )
+    for server in ground.servers():
+        output.text(f"A server of this realm is alive (pid {server.pid}) and does the same.")
+    if waiting:
+        output.text("What waits for a person: `saga-mcp attention`.")
+    if resting < len(driven):
+        output.text("Not everything came to rest in time: run it again, or start a server.")
+    output.text(f"{count(len(driven), 'saga')} had something due, {resting} at rest now, in {ground.database}")

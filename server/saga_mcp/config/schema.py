@@ -1,0 +1,31 @@
+"""The JSON Schema of a config, made from the models that read it: editors complete and check a file with it.
+
+It can say less than `check`, which also looks at the code that a config names.
+"""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from saga_mcp.config.models import PythonTable, SagaTable, Table, ToolTable
+from saga_mcp.domain.values import JsonObject
+
+
+class _SagaToml(Table):
+    """A config of saga-mcp."""
+
+    saga: SagaTable = Field(
+        default_factory=lambda: SagaTable.model_validate({}), description="what holds for all sagas"
+    )
+    python: dict[str, PythonTable] = Field(default_factory=dict[str, PythonTable], description="Python tools, by name")
+    tools: dict[str, ToolTable] = Field(
+        default_factory=dict[str, ToolTable], description='what a tool is and what undoes it, by `"NAME.function"`'
+    )
+
+
+def config_schema() -> JsonObject:
+    """Return the JSON Schema of `saga.toml`, and of the same keys in a `.json` file."""
+    schema = _SagaToml.model_json_schema()
+    # A validator of ours takes one entry without its list, which the schema of the list does not show.
+    schema["$defs"]["ToolTable"]["properties"]["undo"]["anyOf"].insert(0, {"$ref": "#/$defs/UndoTable"})
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "saga.toml"}
