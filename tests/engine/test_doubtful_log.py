@@ -10,7 +10,7 @@ from unittest.mock import patch
 
 import anyio
 import pytest
-from tests.world.failing import DoubtfulLog, Fault
+from tests.world.failing import DoubtfulLog, Fault, LogAround
 from tests.world.reading import World
 from tests.world.server import eventually, served
 
@@ -172,3 +172,54 @@ async def test_an_attempt_that_went_on_since_it_was_found_is_left_alone(world: W
         assert end_stranded(saga, frozenset({attempt}), frozenset(), "another", driving) == ()
         assert end_stranded(saga, frozenset({attempt}), frozenset(), server.owner, driving)[0] == StepFailed(step=1)
     assert world.order == ["reserve(a)"]
+
+
+class SlowLook(LogAround):
+    """The look after stranded attempts begins, and reads nothing before `go`."""
+
+    def __init__(self, inner: SagaLog) -> None:
+        super().__init__(inner)
+        self.began = anyio.Event()
+        self.go = anyio.Event()
+        self.looks = 0
+
+    async def load(self, saga_id: str) -> Saga:
+        if "Stranded" not in (anyio.get_current_task().name or ""):
+            return await self.inner.load(saga_id)
+        self.began.set()
+        await self.go.wait()
+        self.looks += 1
+        return await self.inner.load(saga_id)
+
+
+async def test_an_attempt_that_began_since_the_look_did_is_left_to_its_task(world: World, database: Path) -> None:
+    logs: list[SlowLook] = []
+
+    def slow(log: SagaLog) -> SagaLog:
+        logs.append(SlowLook(log))
+        return logs[0]
+
+    world.plan(reserve=["ok", "hang_before", "ok"])
+    async with served(database, wrap=slow) as server:
+        saga_id = await server.begin()
+        await server.call("reserve", saga_id, item="a")
+        with anyio.fail_after(5):
+            await logs[0].began.wait()
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(partial(server.call, "reserve", saga_id, item="b"))
+            await eventually(lambda: len(world.sent()) == 2)
+            logs[0].go.set()
+            await eventually(lambda: logs[0].looks == 1)
+            await server.call("reserve", item="c")  # whose end is looked at in a later round
+            await eventually(lambda: logs[0].looks == 2)
+            assert (await server.engine.saga(saga_id)).step(2).running
+            world.go()
+        assert (await server.commit(saga_id)).phase == "committed"
+        assert await server.history(saga_id) == [
+            "SagaOpened",
+            "StepIntended",
+            "StepSucceeded",
+            "StepIntended",
+            "StepSucceeded",
+            "SagaCommitted",
+        ]
