@@ -15,9 +15,10 @@ from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError, PartAction, Urgency
 from saga_mcp.tools.binding import Path, TemplateError, compile_condition, compile_template
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, declare
-from saga_mcp.tools.pair import UNDO_RETRY, Pair, Retry, UndoEntry
+from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.undo_plan import MEMBERS, VARIABLES, UndoPlan, late_args
-from saga_tools import ToolRegistry
+from saga_tools import Retry, ToolRegistry
+from saga_tools.server import UNDO_RETRY
 
 _ELSEWHERE = re.compile(r"\$\{\s*(env|file):")
 _NOTHING_UNDOES = (
@@ -147,6 +148,24 @@ class _Overlay:
             self._findings.problem((*path, "each"), "must be one ${...} for a list")
         if undo.tool is not None:
             self._check_call(path, undo.tool, undo.args)
+            self._check_not_the_call_itself(path, undo)
+            if "safe_if_absent" not in undo.model_fields_set and not self._needs_result(undo):
+                self._findings.warn(
+                    path,
+                    "runs with what the call was given, also where the call did nothing: say safe_if_absent = true "
+                    "if that is harmless, or false to ask a person then",
+                )
+
+    def _needs_result(self, undo: UndoTable) -> bool:
+        try:
+            names = compile_template(undo.args, variables=VARIABLES | {"item"}).names
+        except TemplateError:
+            return True  # noted where it stands
+        return bool(names & {"result", "text", "item"})
+
+    def _check_not_the_call_itself(self, path: KeyPath, undo: UndoTable) -> None:
+        if undo.tool == self._tool.name and all(value == f"${{args.{name}}}" for name, value in undo.args.items()):
+            self._findings.problem((*path, "tool"), "is the call itself, once more: name what takes it back")
 
     def _check_template(
         self,

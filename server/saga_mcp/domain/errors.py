@@ -70,13 +70,18 @@ class SagaAborted(Refused):
 
     code: ClassVar[str] = "saga_aborted"
 
-    def __init__(self, saga_id: str, cause: str) -> None:
+    def __init__(self, saga_id: str, cause: str, waiting: tuple[str, ...] = ()) -> None:
         self.saga_id = saga_id
         self.cause = cause
-        super().__init__(
-            f"Saga {saga_id} was aborted (by {cause}); its steps are undone or being undone. Nothing was sent. "
-            "Start over with saga_begin, or tell the user."
-        )
+        self.waiting = waiting
+        """Names of the items that wait for a person; empty: the rollback is done, or goes on."""
+        if waiting:
+            state = f" and is not fully undone: {', '.join(waiting)} waits for a person"
+            move = "Do not start over: tell the user and stop."
+        else:
+            state = "; its steps are undone or being undone"
+            move = "Start over with saga_begin, or tell the user."
+        super().__init__(f"Saga {saga_id} was aborted (by {cause}){state}. Nothing was sent. {move}")
 
 
 class SavepointNotFound(Refused):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from saga_mcp.domain.attention import idles
+from saga_mcp.domain.attention import idles, items
 from saga_mcp.domain.draft import Draft, Driving
 from saga_mcp.domain.duties import Abort, duties
 from saga_mcp.domain.errors import (
@@ -53,13 +53,17 @@ def require_open(saga: Saga) -> None:
     if saga.phase is Phase.COMMITTED:
         raise SagaClosed(saga.id)
     if saga.phase is not Phase.ACTIVE:
-        raise SagaAborted(saga.id, describe_cause(saga))
+        raise _aborted(saga)
     if saga.abort_wanted is not None:
         message = (
             f"Saga {saga.id} is to be aborted as soon as {saga.step(saga.pivot).tool} is settled. Nothing was sent. "
             "Use saga_status."
         )
         raise StepUnsettled(message, (saga.pivot,))
+
+
+def _aborted(saga: Saga) -> SagaAborted:
+    return SagaAborted(saga.id, describe_cause(saga), tuple(item.name for item in items(saga) if item.step))
 
 
 def describe_cause(saga: Saga) -> str:
@@ -214,7 +218,7 @@ def request_abort(
         raise SagaClosed(saga.id)
     if saga.phase is Phase.COMPENSATED or (saga.phase is Phase.COMPENSATING and saga.target == WHOLE_SAGA):
         if to_savepoint is not None:
-            raise SagaAborted(saga.id, describe_cause(saga))
+            raise _aborted(saga)
         return ()
     if saga.pivot_passed:
         raise PivotPassed(saga.id, saga.step(saga.pivot).tool)

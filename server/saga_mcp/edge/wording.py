@@ -192,7 +192,8 @@ def why(saga: Saga, names: Names) -> str:
     step = saga.find_step(int(detail)) if kind == "step_failed" and detail.isdecimal() else None
     if step is not None:
         unknown = step.state is StepState.IN_DOUBT or (step.landed is None and step.unknown_attempts)
-        return f"step {_named(step, names)} {'has an unknown outcome' if unknown else 'failed'}"
+        what = "has an unknown outcome" if unknown else "answered too late" if step.landed else "failed"
+        return f"step {_named(step, names)} {what}"
     match kind:
         case "invariant":
             return f'the rule "{escape(detail)}" does not hold'
