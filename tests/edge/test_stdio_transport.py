@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from tests.edge.raw_stdio_client import BOUND_S, Message, RawClient, rest_of, started, text_of, tool_call
 
 AT_ONCE_S = 6.0
-"""Well under the ten seconds that a drain may take after end of file, and above what a busy machine needs to end a process."""
+"""Well under the ten seconds that a drain may take after end of file; a busy machine needs a part of it."""
 TOY = Path(__file__).with_name("toy_stdio_server.py")
 SOURCES = Path(__file__).parents[2] / "server"
 
