@@ -9,7 +9,7 @@ from tests.config.written import CREATE, ENV, PLAIN, TRAVEL, problems, read, too
 
 from saga_mcp.config import ConfigMissing, find_config, load_config
 from saga_mcp.domain.values import Kind, OnError, OnIdle, OnUndoFailure, PartAction, Urgency
-from saga_mcp.tools.pair import Retry
+from saga_tools import Retry
 
 # --- what it says -----------------------------------------------------------------------------------------------------
 

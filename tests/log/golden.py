@@ -43,7 +43,7 @@ def _example(hint: Any, name: str) -> Any:  # noqa: ANN401 - any type hint in, a
         return example(hint)
     if isinstance(hint, type) and issubclass(hint, Enum):
         return list(hint)[-1]
-    return {str: f"some {name}", int: 2**62 + 1, bool: True}[hint]
+    return {str: f"some {name}", int: 2**62 + 1, bool: True, float: 0.25}[hint]
 
 
 def line(event: Event) -> str:

@@ -24,6 +24,7 @@ AUTHORS = {
     "Urgency",
 }
 SERVERS = {
+    "UNDO_RETRY",
     "ArgumentProblem",
     "Arguments",
     "Decoded",

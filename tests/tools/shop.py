@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 from pydantic import BaseModel
 
+from saga_mcp.domain.frozen import PartSpec
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
 from saga_mcp.tools.declared import declare
@@ -31,6 +32,7 @@ class World:
     """What the tools did."""
 
     charges: dict[int, int] = field(default_factory=dict[int, int])
+    parts: list[PartSpec] = field(default_factory=list[PartSpec])
     registered: list[tuple[str, JsonObject]] = field(default_factory=list[tuple[str, JsonObject]])
     seen: list[Any] = field(default_factory=list[Any])
 
@@ -41,8 +43,9 @@ def serve(registry: ToolRegistry, name: str = "shop") -> StaticCatalogue:
 
 
 def context(world: World) -> CallContext:
-    async def register(name: str, args: JsonObject) -> None:
-        world.registered.append((name, args))
+    async def register(part: PartSpec) -> None:
+        world.parts.append(part)
+        world.registered.append((part.tool, part.args))
 
     return CallContext(saga_id="sg-1", number=2, key="key-2", attempt=1, register_undo=register)
 

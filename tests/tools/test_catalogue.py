@@ -1,5 +1,7 @@
 """Binding the undo of a step from its frozen pair, and what a catalogue offers (S6.1, S6.2, S9.3, S11.3)."""
 
+import hashlib
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +13,7 @@ from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, Urgency
 from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
 from saga_mcp.tools.declared import declare
-from saga_mcp.tools.pair import Pair, UndoEntry
+from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
 from saga_mcp.tools.port import StepFacts, UndoContext, Undone
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 from saga_tools import Call, ToolRegistry, Undo
@@ -209,6 +211,30 @@ async def test_a_pair_in_code_is_bound_by_plain_paths_and_undoes() -> None:
     assert world == {}
 
 
+def test_a_row_of_an_older_version_is_read_and_one_of_a_newer_version_is_not() -> None:
+    """What a version does not understand may be what makes the undo safe."""
+    content = pair(delete(id=1)).to_json()
+    del content["host"]
+    assert Pair.of_row(row_name(content), content) == pair(delete(id=1))
+    newer = {**content, "guard": "unchanged"}
+    with pytest.raises(PairUnreadable, match=r"it does not know guard; upgrade it, then retry"):
+        Pair.of_row(row_name(newer), newer)
+    inside: JsonObject = {**content, "undo": [{"action": "call", "done_when": "${true}"}]}
+    with pytest.raises(PairUnreadable, match="it does not know done_when"):
+        Pair.of_row(row_name(inside), inside)
+    with pytest.raises(PairUnreadable, match="it is not what was stored"):
+        Pair.of_row(row_name(content), {**content, "timeout_s": 31.0})
+    del content["kind"]
+    with pytest.raises(PairUnreadable, match="kind"):
+        Pair.of_row(row_name(content), content)
+
+
+def row_name(content: JsonObject) -> str:
+    """The name under which a version that knew all these keys would have stored them."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
 def test_a_pair_survives_its_row() -> None:
     registry = ToolRegistry()
 
@@ -219,7 +245,7 @@ def test_a_pair_survives_its_row() -> None:
     def take() -> None: ...
 
     frozen = serve(("box", registry)).offered["put"].pair
-    assert Pair.from_json(frozen.to_json()) == frozen
+    assert Pair.of_row(frozen.hash, json.loads(json.dumps(frozen.to_json()))) == frozen
     assert (frozen.timeout_s, frozen.hard_deadline_s, frozen.safe_if_absent) == (3.0, 30.0, True)
     assert frozen.undo[0].needs_result
 

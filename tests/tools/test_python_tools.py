@@ -13,6 +13,7 @@ import pytest
 from pydantic import AfterValidator
 from tests.tools.shop import World, call, context, facts, serve, shop, undo
 
+from saga_mcp.domain.frozen import PartLimits
 from saga_mcp.domain.values import Effect
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.port import (
@@ -26,8 +27,7 @@ from saga_mcp.tools.port import (
 )
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 from saga_mcp.tools.running import MOST_THREADS
-from saga_tools import Call, NoEffect, ToolRegistry, Undo
-from saga_tools import Retry as AuthorsRetry
+from saga_tools import Call, NoEffect, Retry, ToolRegistry, Undo
 from saga_tools.server import add
 
 
@@ -300,26 +300,43 @@ async def test_only_an_undo_or_a_part_can_be_registered() -> None:
     assert world.registered == []
 
 
-def test_an_undo_says_how_it_may_be_attempted() -> None:
-    registry = ToolRegistry()
+async def test_a_part_is_registered_with_the_limits_that_its_author_gave_it() -> None:
+    """S6.1: what is written elsewhere later changes new steps only."""
+    registry, world = ToolRegistry(), World()
 
-    @registry.part(idempotent=False, timeout_s=3, retry=AuthorsRetry(attempts=2, first_delay_s=1, max_delay_s=4))
+    @registry.part(idempotent=False, timeout_s=3, retry=Retry(attempts=2, first_delay_s=1, max_delay_s=4))
     async def release() -> None: ...
 
     @registry.part
     def plain() -> None: ...
 
+    @registry.tool(kind="pivot")
+    async def deploy(call: Call) -> None:
+        await call.on_undo(release)
+        await call.on_undo(plain)
+
+    await call(serve(registry), "shop.deploy", {}, world)
+    assert [(part.tool, part.idempotent, part.limits) for part in world.parts] == [
+        ("shop.release", False, PartLimits(timeout_s=3, attempts=2, first_delay_s=1, max_delay_s=4)),
+        ("shop.plain", True, PartLimits(timeout_s=30, attempts=8, first_delay_s=1, max_delay_s=300)),
+    ]
+
+
+def test_an_undo_acts_where_its_registry_acts() -> None:
+    registry = ToolRegistry()
+
+    @registry.part
+    async def release() -> None: ...
+
     def tool() -> None: ...
 
-    add(registry, tool, timeout_s=9)
+    add(registry, tool)
     catalogue = serve(registry)
-    found = [catalogue.undoer(f"shop.{name}") for name in ("release", "plain", "tool")]
-    assert [(each.idempotent, each.timeout_s, each.stoppable, each.retry.attempts) for each in found if each] == [
-        (False, 3.0, True, 2),
-        (True, 30.0, False, 8),
-        (True, 9.0, False, 1),
+    found = [catalogue.undoer(f"shop.{name}") for name in ("release", "tool")]
+    assert [(each.stoppable, each.target_id) for each in found if each] == [
+        (True, declare("shop", registry).target_id),
+        (False, declare("shop", registry).target_id),
     ]
-    assert {each.target_id for each in found if each} == {declare("shop", registry).target_id}
 
 
 async def test_a_cancelled_start_is_no_failure_of_a_lifespan() -> None:

@@ -41,8 +41,18 @@ class Retry:
             message = f"{self} cannot be followed: use attempts >= 1 and 0 <= first_delay_s <= max_delay_s"
             raise ValueError(message)
 
+    def delay_s(self, attempts_made: int) -> float:
+        """Return the longest wait before the next attempt, in seconds; the server draws between zero and this.
+
+        Args:
+            attempts_made: How many attempts were made, at least 1.
+        """
+        doubled: float = self.first_delay_s * 2.0 ** min(attempts_made - 1, 62)
+        return min(doubled, self.max_delay_s)
+
 
 UNDO_RETRY = Retry(attempts=8, first_delay_s=1.0, max_delay_s=300.0)
+"""The usual one of undos."""
 
 
 class TraitArguments(TypedDict, total=False):

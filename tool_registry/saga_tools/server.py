@@ -11,9 +11,10 @@ from saga_tools._json import Json, decode_strings, jsonable
 from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredTool, RegisteredUndo
 from saga_tools._registry import Lifespan, add, registered
 from saga_tools._result import Result
-from saga_tools._traits import ErrorMeans, Kind, OnRepeat, Traits, UndoTraits
+from saga_tools._traits import UNDO_RETRY, ErrorMeans, Kind, OnRepeat, Traits, UndoTraits
 
 __all__ = [
+    "UNDO_RETRY",
     "ArgumentProblem",
     "Arguments",
     "Decoded",

@@ -12,6 +12,16 @@ PAYLOAD = MappingProxyType({"payload": True})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PartLimits:
+    """Under which limits a part is attempted that a running call registered; the pair's own have theirs in its row."""
+
+    timeout_s: float
+    attempts: int
+    first_delay_s: float
+    max_delay_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PartSpec:
     """One part of a step's undo, bound and frozen (S6.1, S6.2)."""
 
@@ -22,6 +32,8 @@ class PartSpec:
     """Which entry of the pair's undo list this part came from."""
     idempotent: bool = False
     has_probe: bool = False
+    limits: PartLimits | None = None
+    """None: those of its entry in the pair."""
     urgency: Urgency = Urgency.NORMAL
     args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
     message: str = field(default="", compare=False, metadata=PAYLOAD)

@@ -40,13 +40,13 @@ from saga_mcp.domain.step_decisions import (
     timed_out,
 )
 from saga_mcp.domain.stranded import Attempt
-from saga_mcp.domain.values import JsonObject, PartAction, Phase, StepState
+from saga_mcp.domain.values import JsonObject, Phase, StepState
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import Limits, Supervised, wait_for
 from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.workshop import Decider, Workshop
-from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.pair import Pair, PairUnreadable
 from saga_mcp.tools.port import CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, Tool
 
 _log = structlog.get_logger(__name__)
@@ -179,7 +179,12 @@ class Forward:
             await in_hand.ended.wait()
             return
         step = saga.step(number)
-        pair = await self._shop.pair(step)
+        try:
+            pair = await self._shop.pair(step)
+        except PairUnreadable as unreadable:
+            reason = str(unreadable)
+            await self._shop.decide(saga.id, lambda now, _: give_up_retriable(now, number, reason))
+            return
         tool, obstacle = tool_of(self._shop.catalogue, step)
         if tool is None or step.attempts >= pair.retry.attempts:
             error = obstacle or step.error
@@ -290,12 +295,7 @@ class Forward:
             await self._driver.wake(ticket.saga_id)
 
     def _registrar(self, ticket: Ticket) -> RegisterUndo:
-        async def register(tool: str, args: JsonObject) -> None:
-            undoer = self._shop.catalogue.undoer(tool)
-            if undoer is None:
-                message = f"{tool} is not registered as an undo"
-                raise LookupError(message)
-            part = PartSpec(action=PartAction.CALL, tool=tool, entry=-1, args=args, idempotent=undoer.idempotent)
+        async def register(part: PartSpec) -> None:
             await self._shop.decide(
                 ticket.saga_id, lambda _saga, _driving: (UndoRegistered(step=ticket.number, part=part),)
             )

@@ -9,8 +9,9 @@ from saga_mcp.domain.step_decisions import probed_absent, probed_landed, probes_
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.workshop import Decider, Workshop
-from saga_mcp.tools.pair import Retry
+from saga_mcp.tools.pair import PairUnreadable
 from saga_mcp.tools.port import Absent, Landed, NoVerdict, ProbeVerdict, Tool
+from saga_tools import Retry
 
 _SCHEDULE = Retry(first_delay_s=0.5, max_delay_s=10.0)
 
@@ -25,7 +26,11 @@ class Probing:
     async def run(self, saga: Saga, number: int) -> None:
         """Probe one step that no longer runs, until a verdict is stored or `probe_for_s` is over."""
         step = saga.step(number)
-        pair = await self._shop.pair(step)
+        try:
+            pair = await self._shop.pair(step)
+        except PairUnreadable:  # how long an "absent" has to be waited for is not known
+            await self._shop.decide(saga.id, lambda now, d: probes_ended(now, number, d))
+            return
         tool, obstacle = tool_of(self._shop.catalogue, step)
         clock = self._shop.clock
         began = clock.now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from anyio.abc import TaskGroup
 
+from saga_mcp.domain.frozen import PartSpec
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.engine.port import CallReply
 from saga_mcp.engine.supervise import within
@@ -26,7 +27,7 @@ async def read(tool: Tool, args: JsonObject, shop: Workshop, tasks: TaskGroup) -
             return CallReply(answer=_error("The read did not answer in time. It changed nothing."), code="step_failed")
 
 
-async def _no_undo(_tool: str, _args: JsonObject) -> None:
+async def _no_undo(_part: PartSpec) -> None:
     message = "a read-only tool has nothing to undo"
     raise RuntimeError(message)
 

@@ -29,8 +29,10 @@ from saga_mcp.engine.place import misplaced
 from saga_mcp.engine.supervise import Limits, Supervised
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
-from saga_mcp.tools.pair import UNDO_RETRY, Pair, Retry
+from saga_mcp.tools.pair import Pair, PairUnreadable
 from saga_mcp.tools.port import AsksPerson, GivesUp, UndoContext, Undoer, UndoMissed, Undone, UndoOutcome
+from saga_tools import Retry
+from saga_tools.server import UNDO_RETRY
 
 _log = structlog.get_logger(__name__)
 
@@ -68,16 +70,10 @@ class Undoing:
 
     async def policy(self, step: Step, part: Part) -> UndoPolicy:
         """Under which limits `part` is undone."""
-        return self._policy(await self._shop.pair(step), part)
-
-    def _policy(self, pair: Pair, part: Part) -> UndoPolicy:
-        if 0 <= part.spec.entry < len(pair.undo):
-            entry = pair.undo[part.spec.entry]
-            return UndoPolicy(retry=entry.retry, timeout_s=entry.timeout_s)
-        undoer = self._shop.catalogue.undoer(part.spec.tool)
-        if undoer is None:
-            return UndoPolicy(retry=UNDO_RETRY, timeout_s=pair.timeout_s)
-        return UndoPolicy(retry=undoer.retry, timeout_s=undoer.timeout_s)
+        try:
+            return _policy(await self._shop.pair(step), part)
+        except PairUnreadable:  # nothing is sent
+            return UndoPolicy(retry=UNDO_RETRY, timeout_s=0.0)
 
     async def run(self, saga: Saga, duty: RunUndo) -> None:
         """Do what is due for this part, append what became of it, and go on with the parts that follow."""
@@ -93,7 +89,10 @@ class Undoing:
                 await self._calls(saga, duty.step, part)
 
     async def _calls(self, saga: Saga, step: Step, part: Part) -> None:
-        obstacle = self._obstacle(step, part, await self._shop.pair(step))
+        try:
+            obstacle = self._obstacle(step, part, await self._shop.pair(step))
+        except PairUnreadable as unreadable:
+            obstacle = Parking(item=ItemKind.DEAD_LETTER, message=str(unreadable))
         if obstacle is not None:
             await self._shop.decide(saga.id, lambda now, d: undo_parked(now, step.number, part.id, obstacle, d))
             return
@@ -114,7 +113,7 @@ class Undoing:
             return Parking(item=item, message=message)
         if tool is not None and tool.pair.target_id != step.plan.target_id:
             return Parking(item=ItemKind.TARGET_CHANGED, message=misplaced(step.tool))
-        if part.attempts >= self._policy(pair, part).retry.attempts:
+        if part.attempts >= _policy(pair, part).retry.attempts:
             return Parking(item=ItemKind.DEAD_LETTER, message=part.error or "the attempts are used up")
         return None
 
@@ -185,7 +184,11 @@ class Undoing:
             return ()
         if self._stopping or not self._shop.claimed:
             return ()
-        if self._obstacle(turn.step, turn.part, self._shop.pair_in_decision(turn.step)) is not None:
+        try:
+            obstacle = self._obstacle(turn.step, turn.part, self._shop.pair_in_decision(turn.step))
+        except PairUnreadable:
+            return ()
+        if obstacle is not None:
             return ()
         return undo_intended(saga, turn.step.number, turn.part.id, self._shop.owners.me)
 
@@ -194,6 +197,17 @@ class Undoing:
         await self._shop.decide(
             saga.id, lambda now, d: undo_probed(now, duty.step.number, duty.part.id, done=None, driving=d)
         )
+
+
+def _policy(pair: Pair, part: Part) -> UndoPolicy:
+    if 0 <= part.spec.entry < len(pair.undo):
+        entry = pair.undo[part.spec.entry]
+        return UndoPolicy(retry=entry.retry, timeout_s=entry.timeout_s)
+    limits = part.spec.limits
+    if limits is None:  # registered before these were stored
+        return UndoPolicy(retry=UNDO_RETRY, timeout_s=pair.timeout_s)
+    retry = Retry(attempts=limits.attempts, first_delay_s=limits.first_delay_s, max_delay_s=limits.max_delay_s)
+    return UndoPolicy(retry=retry, timeout_s=limits.timeout_s)
 
 
 async def _called(undoer: Undoer, args: JsonObject, context: UndoContext) -> UndoOutcome:

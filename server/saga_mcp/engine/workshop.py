@@ -21,8 +21,9 @@ from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.port import AppendUnsettled, Decided, Decision, Owners, PairRow, SagaLog
-from saga_mcp.tools.pair import Pair, Retry
+from saga_mcp.tools.pair import Pair, PairUnreadable
 from saga_mcp.tools.port import Catalogue, StepFacts, Tool
+from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
 
@@ -94,7 +95,7 @@ class Workshop:
     drives: bool
     """Whether this process drives sagas, or leaves that to whoever is alive."""
     in_hand: InHand = field(default_factory=InHand)
-    _pairs: dict[str, Pair] = field(default_factory=dict[str, Pair])
+    _pairs: dict[str, Pair | PairUnreadable] = field(default_factory=dict[str, Pair | PairUnreadable])
     _verdicts: dict[tuple[str, int], _Verdict] = field(default_factory=dict[tuple[str, int], _Verdict])
     """What the rules said, for the decision that asked; by saga and step."""
     _rows: dict[str, PairRow] = field(default_factory=dict[str, PairRow])
@@ -123,24 +124,31 @@ class Workshop:
         return row
 
     async def pair(self, step: Step) -> Pair:
-        """The pair as it was frozen at the step's intent."""
-        found = self._pairs.get(step.plan.pair_hash)
-        return found if found is not None else await self._read_pair(step.plan.pair_hash)
+        """The pair as it was frozen at the step's intent.
+
+        Raises:
+            PairUnreadable: another version wrote it.
+        """
+        if step.plan.pair_hash not in self._pairs:
+            await self._read_pair(step.plan.pair_hash)
+        return self.pair_in_decision(step)
 
     def pair_in_decision(self, step: Step) -> Pair:
         """The same inside a decision: `decide` reads the pair and starts over where it is not in memory."""
         pair = self._pairs.get(step.plan.pair_hash)
         if pair is None:
             raise _PairMissing(step.plan.pair_hash)
+        if isinstance(pair, PairUnreadable):
+            raise pair
         return pair
 
-    async def _read_pair(self, pair_hash: str) -> Pair:
+    async def _read_pair(self, pair_hash: str) -> None:
         row = await self.log.pair(pair_hash)
-        if row is None:
-            message = f"the log holds no pair {pair_hash}"
-            raise LookupError(message)
-        pair = self._pairs[pair_hash] = Pair.from_json(row.content)
-        return pair
+        try:
+            self._pairs[pair_hash] = Pair.of_row(pair_hash, {} if row is None else row.content)
+        except PairUnreadable as unreadable:
+            _log.error("pair_unreadable", pair=pair_hash, reason=str(unreadable))
+            self._pairs[pair_hash] = unreadable
 
     async def decide(
         self,
@@ -266,4 +274,8 @@ class Workshop:
         return self._bound(step, self.facts(saga, step))
 
     def _bound(self, step: Step, facts: StepFacts) -> BoundUndo:
-        return self.catalogue.bind(self.pair_in_decision(step), facts)
+        try:
+            pair = self.pair_in_decision(step)
+        except PairUnreadable as unreadable:
+            return BoundUndo(parts=None, build_error=str(unreadable))
+        return self.catalogue.bind(pair, facts)

@@ -262,7 +262,7 @@ def _check(hint: Any) -> Callable[[Any], Any]:  # noqa: ANN401 - a type hint
         check = _tuple_of(_check(get_args(inner)[0]))
     elif isinstance(inner, type) and issubclass(inner, Enum):
         check = cast("Callable[[Any], Any]", inner)
-    elif inner in {str, int, bool}:
+    elif inner in {str, int, bool, float}:
         check = _exactly(inner)
     else:
         raise TypeError(f"no way to store a field of type {hint!r}")

@@ -16,7 +16,7 @@ import anyio
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.testing.errors import InjectedFault
-from saga_mcp.tools.pair import Pair, Retry
+from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     CallContext,
     Catalogue,
@@ -114,21 +114,6 @@ class FaultyUndo:
     name: str
     inner: Undoer
     faults: Faults
-
-    @property
-    def idempotent(self) -> bool:
-        """The undo's own."""
-        return self.inner.idempotent
-
-    @property
-    def retry(self) -> Retry:
-        """The undo's own."""
-        return self.inner.retry
-
-    @property
-    def timeout_s(self) -> float:
-        """The undo's own."""
-        return self.inner.timeout_s
 
     @property
     def stoppable(self) -> bool:

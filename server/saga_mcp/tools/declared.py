@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError
-from saga_mcp.tools import pair as frozen
 from saga_mcp.tools.pair import Pair, UndoEntry
-from saga_tools import Retry as TraitsRetry
 from saga_tools import ToolRegistry
 from saga_tools.server import ErrorMeans, RegisteredTool, RegisteredUndo, registered
 
@@ -82,13 +80,6 @@ def declare(name: str, source: ToolRegistry, *, on_error: OnError = OnError.ABOR
     return DeclaredRegistry(name=name, source=source, tools=tools)
 
 
-def retry_of(retry: TraitsRetry) -> frozen.Retry:
-    """Return a retry policy as pairs hold it."""
-    return frozen.Retry(
-        attempts=retry.attempts, first_delay_s=float(retry.first_delay_s), max_delay_s=float(retry.max_delay_s)
-    )
-
-
 def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
     traits = tool.traits
     return Pair(
@@ -98,7 +89,7 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
         safe_if_absent=tool.undo is not None and tool.undo.traits.safe_if_absent,
         idempotent=traits.idempotent,
         has_probe=tool.probe is not None,
-        retry=retry_of(traits.retry),
+        retry=traits.retry,
         timeout_s=float(traits.timeout_s),
         hard_deadline_s=float(traits.deadline_s),
         settle_s=float(traits.settle_s),
@@ -114,7 +105,7 @@ def _entry(name: str, undo: RegisteredUndo) -> UndoEntry:
         idempotent=undo.traits.idempotent,
         needs_result=undo.traits.needs_result,
         timeout_s=float(undo.traits.timeout_s),
-        retry=retry_of(undo.traits.retry),
+        retry=undo.traits.retry,
     )
 
 

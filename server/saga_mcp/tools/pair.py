@@ -9,33 +9,19 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
-from typing import Any, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, Urgency
+from saga_tools import Retry
+from saga_tools.server import UNDO_RETRY
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Retry:
-    """How often, and how far apart. Delays double from the first to the longest, with full jitter (S6.5)."""
-
-    attempts: int = 1
-    """All attempts, the first included."""
-    first_delay_s: float = 0.5
-    max_delay_s: float = 20.0
-
-    def delay_s(self, attempts_made: int) -> float:
-        """The longest wait before the next attempt; the caller draws between zero and this.
-
-        Args:
-            attempts_made: how many attempts were made, at least 1.
-        """
-        doubled: float = self.first_delay_s * 2.0 ** min(attempts_made - 1, 62)
-        return min(doubled, self.max_delay_s)
-
-
-UNDO_RETRY = Retry(attempts=8, first_delay_s=1.0, max_delay_s=300.0)
+_ONCE = Retry()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +54,7 @@ class Pair:
     safe_if_absent: bool = False
     idempotent: bool = False
     has_probe: bool = False
-    retry: Retry = Retry()
+    retry: Retry = _ONCE
     timeout_s: float = 30.0
     hard_deadline_s: float = 300.0
     settle_s: float = 5.0
@@ -80,29 +66,55 @@ class Pair:
         return cast("JsonObject", asdict(self))
 
     @classmethod
-    def from_json(cls, content: JsonObject) -> Self:
-        """The pair of a row. Unknown keys are left out, so that a newer row can be read.
+    def of_row(cls, name: str, content: JsonObject) -> Self:
+        """The pair of a row.
+
+        What a newer version wrote is not read halfway: a key that is not known here could be what makes its undo safe.
+
+        Args:
+            name: the hash that names the row.
+            content: what it holds.
 
         Raises:
-            KeyError, TypeError, ValueError: the row is damaged.
+            PairUnreadable: it was written by another version, or is damaged.
         """
-        data = cast("dict[str, Any]", content)
-        known = {each.name: data[each.name] for each in fields(cls) if each.name in data}
-        known["kind"] = Kind(known["kind"])
-        known["retry"] = Retry(**known["retry"])
-        known["undo"] = tuple(_entry(entry) for entry in known["undo"])
-        return cls(**known)
+        if _hash(content) != name:
+            raise PairUnreadable(name, "it is not what was stored")
+        try:
+            return cls(**_known(cls, content, kind=Kind, retry=_retry, undo=_entries))
+        except (KeyError, TypeError, ValueError) as error:
+            raise PairUnreadable(name, str(error)) from error
 
     @cached_property
     def hash(self) -> str:
         """Names the row: equal content, equal name."""
-        text = json.dumps(self.to_json(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+        return _hash(self.to_json())
 
 
-def _entry(data: dict[str, Any]) -> UndoEntry:
-    known = {name: data[name] for name in UndoEntry.__slots__ if name in data}
-    known["action"] = PartAction(known["action"])
-    known["urgency"] = Urgency(known["urgency"])
-    known["retry"] = Retry(**known["retry"])
-    return UndoEntry(**known)
+class PairUnreadable(Exception):
+    """A frozen pair that this version cannot read: nothing may be sent for its steps."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"pair {name} cannot be read by this version of saga-mcp: {reason}; upgrade it, then retry")
+
+
+def _hash(content: JsonObject) -> str:
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _known(cls: type[DataclassInstance], content: object, **readers: Callable[[Any], object]) -> dict[str, Any]:
+    """The fields of a dataclass; one that an older version did not write keeps its default."""
+    data = cast("dict[str, Any]", content)
+    if unknown := sorted(data.keys() - {each.name for each in fields(cls)}):
+        raise ValueError(f"it does not know {', '.join(unknown)}")
+    return {name: readers[name](value) if name in readers else value for name, value in data.items()}
+
+
+def _retry(content: object) -> Retry:
+    return Retry(**_known(Retry, content))
+
+
+def _entries(content: list[object]) -> tuple[UndoEntry, ...]:
+    read = {"action": PartAction, "urgency": Urgency, "retry": _retry}
+    return tuple(UndoEntry(**_known(UndoEntry, entry, **read)) for entry in content)

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
-from saga_mcp.domain.frozen import BoundUndo
+from saga_mcp.domain.frozen import BoundUndo, PartSpec
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
-from saga_mcp.tools.pair import Pair, Retry
+from saga_mcp.tools.pair import Pair
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +112,8 @@ class NoVerdict:
 
 ProbeVerdict: TypeAlias = Landed | Absent | NoVerdict
 
-RegisterUndo: TypeAlias = Callable[[str, JsonObject], Awaitable[None]]
-"""Registers the undo of one part of a running call, by its name in the config; durable when it returns (S6.2)."""
+RegisterUndo: TypeAlias = Callable[[PartSpec], Awaitable[None]]
+"""Registers the undo of one part of a running call, with its limits; durable when it returns (S6.2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -224,21 +224,6 @@ class Tool(Protocol):
 
 class Undoer(Protocol):
     """Something an undo part can call."""
-
-    @property
-    def idempotent(self) -> bool:
-        """Whether an attempt of unknown outcome may be sent again; for parts a call registers itself."""
-        ...
-
-    @property
-    def retry(self) -> Retry:
-        """For parts a call registers itself; a pair's own entries carry theirs."""
-        ...
-
-    @property
-    def timeout_s(self) -> float:
-        """For parts a call registers itself."""
-        ...
 
     @property
     def stoppable(self) -> bool:

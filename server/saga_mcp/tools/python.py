@@ -10,17 +10,18 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
 import structlog
 
 from saga_mcp.domain.errors import SagaError
-from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, Urgency
+from saga_mcp.domain.frozen import PartLimits, PartSpec
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, PartAction, Urgency
 from saga_mcp.tools.copies import Copies
-from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, retry_of
-from saga_mcp.tools.pair import Pair, Retry
+from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool
+from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Absent,
     AsksPerson,
@@ -54,6 +55,9 @@ from saga_tools import InvalidArguments as UnfitArguments
 from saga_tools.server import OnUndo, RegisteredTool, RegisteredUndo, registered
 
 _log = structlog.get_logger(__name__)
+
+_BESIDE_THE_PAIR = -1
+"""In place of the number of an entry of its undo list."""
 
 
 class LifespanFailed(SagaError):
@@ -220,21 +224,6 @@ class PythonUndo:
     registered: RegisteredUndo
 
     @property
-    def idempotent(self) -> bool:
-        """As registered."""
-        return self.registered.traits.idempotent
-
-    @property
-    def retry(self) -> Retry:
-        """As registered."""
-        return retry_of(self.registered.traits.retry)
-
-    @property
-    def timeout_s(self) -> float:
-        """As registered."""
-        return float(self.registered.traits.timeout_s)
-
-    @property
     def stoppable(self) -> bool:
         """A coroutine is, a thread is not."""
         return self.registered.is_async
@@ -283,15 +272,6 @@ class ToolAsUndo:
     registry: PythonRegistry
     declared: DeclaredTool
 
-    idempotent: bool = field(default=True, init=False)
-    retry: Retry = field(default=Retry(), init=False)
-    """Both only matter for parts a call registers itself, which this never is."""
-
-    @property
-    def timeout_s(self) -> float:
-        """As of the tool."""
-        return self.declared.pair.timeout_s
-
     @property
     def stoppable(self) -> bool:
         """A coroutine is, a thread is not."""
@@ -329,10 +309,23 @@ def _store_undo(registry: PythonRegistry, context: CallContext) -> OnUndo:
 
     async def store(function: Callable[..., object], arguments: Mapping[str, Any], /) -> None:
         undo = registered(registry.source).callable_for(function)
-        stored = undo.arguments.encode(arguments)
+        retry = undo.traits.retry
+        part = PartSpec(
+            action=PartAction.CALL,
+            tool=f"{registry.name}.{undo.name}",
+            entry=_BESIDE_THE_PAIR,
+            args=undo.arguments.encode(arguments),
+            idempotent=undo.traits.idempotent,
+            limits=PartLimits(
+                timeout_s=float(undo.traits.timeout_s),
+                attempts=retry.attempts,
+                first_delay_s=float(retry.first_delay_s),
+                max_delay_s=float(retry.max_delay_s),
+            ),
+        )
 
         async def register() -> None:
-            await context.register_undo(f"{registry.name}.{undo.name}", stored)
+            await context.register_undo(part)
 
         if asyncio.get_running_loop() is loop:
             await register()

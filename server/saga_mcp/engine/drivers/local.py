@@ -23,7 +23,7 @@ from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.undoing import Undoing
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import SagaRow
-from saga_mcp.tools.pair import Retry
+from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
 
