@@ -64,7 +64,8 @@ def take_over_stdout() -> WireStreams:
 
         rebind_std_handle_to_fd(0)
         rebind_std_handle_to_fd(1)
-    sys.stdout = sys.stderr
+    # A stream of its own: a tool that closes it must not close stderr.
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", errors="backslashreplace", buffering=1, closefd=False)
     return wire
 
 
