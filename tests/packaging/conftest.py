@@ -79,6 +79,17 @@ def installed(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Install
     lock = PROJECT / "requirements" / "run.txt"
     run(UV, *UV_OPTIONS, "venv", "--python", sys.executable, venv, cwd=venv.parent)
     into = {"VIRTUAL_ENV": str(venv)}
-    run(UV, *UV_OPTIONS, "pip", "install", "--require-hashes", "-r", lock, cwd=venv.parent, env=into)
-    run(UV, *UV_OPTIONS, "pip", "install", "--no-deps", built.wheel, cwd=venv.parent, env=into)
+    run(
+        UV,
+        *UV_OPTIONS,
+        "pip",
+        "install",
+        "--compile-bytecode",
+        "--require-hashes",
+        "-r",
+        lock,
+        cwd=venv.parent,
+        env=into,
+    )
+    run(UV, *UV_OPTIONS, "pip", "install", "--compile-bytecode", "--no-deps", built.wheel, cwd=venv.parent, env=into)
     return Installed(venv)
