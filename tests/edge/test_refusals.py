@@ -88,7 +88,7 @@ async def test_a_quarantine_that_a_call_meets_never_says_that_nothing_was_sent(e
         called = await client.call_tool("act", {})
         looked = await client.call_tool("saga_status", {"saga_id": SAGA_ID})
     plain = "Saga sg-x is quarantined: unknown event. Tell the user; `saga-mcp show sg-x`."
-    assert text_of(called) == f"{plain} Whether anything was sent is not known: do not repeat the call."
+    assert text_of(called) == f"{plain} Nothing was sent."
     assert text_of(looked) == plain
     assert facts_of(called)["code"] == facts_of(looked)["code"] == "saga_quarantined"
 

@@ -20,7 +20,8 @@ from saga_mcp.domain.events import (
     UndoFellInDoubt,
     UndoSucceeded,
 )
-from saga_mcp.log.port import SagaLog
+from saga_mcp.engine.port import CallReply
+from saga_mcp.log.port import Decide, Decided, SagaLog
 from saga_mcp.tools.python import PythonTool, PythonUndo
 
 
@@ -154,3 +155,36 @@ async def test_a_retry_waits_for_the_log_and_the_step_is_not_left_between_two_at
         assert reply.code == ""
         assert (await server.commit(reply.saga_id)).phase == "committed"
     assert world.order == ["book(a)"]
+
+
+class QuarantiningLog(UnreadableLog):
+    """Neither read nor written any more."""
+
+    async def decide(self, saga_id: str, decide: Decide) -> Decided:
+        if self.error is not None:
+            raise self.error
+        return await super().decide(saga_id, decide)
+
+
+async def test_a_call_whose_outcome_cannot_be_stored_is_not_said_to_be_unsent(world: World, database: Path) -> None:
+    """The saga becomes unreadable between the effect and its record."""
+    logs: list[QuarantiningLog] = []
+
+    def quarantining(log: SagaLog) -> SagaLog:
+        logs.append(QuarantiningLog(log))
+        return logs[0]
+
+    async with served(database, wrap=quarantining) as server:
+        saga_id = await server.begin()
+        replies: list[CallReply] = []
+
+        async def call() -> None:
+            replies.append(await server.call("reserve", saga_id, item="a", mode="hang_after"))
+
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(call)
+            await eventually(lambda: bool(world.order))
+            logs[0].error = SagaQuarantined(saga_id, "planted")
+            world.go()
+        assert (replies[0].code, replies[0].step) == ("outcome_unknown", 1)
+    assert world.order == ["reserve(a)"]

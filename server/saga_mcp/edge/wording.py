@@ -290,17 +290,14 @@ def refused(error: Exception, rename: Names) -> str:
 
 
 def quarantined(error: SagaQuarantined, rename: Names, *, called: bool) -> str:
-    """The saga cannot be read; a call may meet that before it is sent, or when its outcome is to be stored.
+    """The saga cannot be read, so no intent could be stored.
 
     Args:
         error: what is the matter.
         rename: as for `refused`.
         called: a governed tool was called; a control tool sends nothing.
     """
-    return refused(error, rename) + (_MAY_BE_SENT if called else "")
-
-
-_MAY_BE_SENT = " Whether anything was sent is not known: do not repeat the call."
+    return refused(error, rename) + (" Nothing was sent." if called else "")
 
 
 def invalid_arguments(problems: tuple[str, ...]) -> str:

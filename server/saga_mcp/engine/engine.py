@@ -209,9 +209,12 @@ class Engine:
         self._tasks.start_soon(run)
 
     async def _reply(self, ticket: Ticket, deadline: float) -> CallReply:
-        if ticket.error is not None:
-            raise ticket.error
         saga = ticket.saga
+        if ticket.error is not None:
+            if saga is None:
+                raise ticket.error
+            # The call was sent, and what came of it could not be stored.
+            return CallReply(code="outcome_unknown", saga_id=saga.id, saga=saga, step=ticket.number)
         if saga is None:
             # The log has not taken the intent yet: whether it will is not known, and nothing has been sent.
             return CallReply(code="still_running", saga_id=ticket.saga_id)
