@@ -56,7 +56,7 @@ def test_authors_see_what_they_use_and_the_server_has_a_door_of_its_own(
 ) -> None:
     own = {name for name, value in vars(module).items() if not isinstance(value, types.ModuleType)}
     assert {name for name in own if not name.startswith("_")} == names
-    assert list(module.__all__) == sorted(names)
+    assert sorted(module.__all__) == sorted(names)
 
 
 def test_an_author_of_a_registry_sees_the_decorators_and_the_check() -> None:
