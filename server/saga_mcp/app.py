@@ -15,7 +15,9 @@ from saga_mcp.config import LoadedConfig, find_config, load_config
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
+from saga_mcp.log.inspection import LogInspection
 from saga_mcp.log.port import Owners, SagaLog
+from saga_mcp.log.sql.inspect import inspect
 from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
 from saga_mcp.tools.catalogue import python_catalogue
 from saga_mcp.tools.port import Catalogue
@@ -46,6 +48,11 @@ def load(config: Path | None = None, *, environ: Mapping[str, str] | None = None
     """
     env = os.environ if environ is None else environ
     return load_config(find_config(config, env, Path.cwd()), env)
+
+
+def inspect_log(loaded: LoadedConfig) -> LogInspection:
+    """Look at the saga log that a config names, without using it."""
+    return inspect(loaded.database)
 
 
 @contextlib.asynccontextmanager

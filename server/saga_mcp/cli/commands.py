@@ -10,7 +10,7 @@ from typing import Annotated, cast
 
 import typer
 
-from saga_mcp.cli import act, export, look, recover, setup
+from saga_mcp.cli import act, doctor, export, look, recover, setup
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
 from saga_mcp.domain.errors import LogError, Refused
@@ -83,6 +83,7 @@ cli.command("resolve")(act.resolve)
 cli.command("exempt")(act.exempt)
 cli.command("probe")(recover.probe)
 cli.command("recover")(recover.recover)
+cli.command("doctor")(doctor.doctor)
 cli.command("export")(export.export)
 cli.command("schema")(export.schema)
 

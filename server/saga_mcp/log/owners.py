@@ -147,6 +147,11 @@ def living(directory: Path) -> list[LivingOwner]:
     return found
 
 
+def stale(directory: Path) -> list[str]:
+    """Owner ids of processes that are gone and left their files; the next claim removes them."""
+    return [path.stem for path in _files(directory.resolve()) if not _is_locked(path)]
+
+
 def _file_of(directory: Path, owner: str) -> Path:
     return directory / f"{owner}{_SUFFIX}"
 

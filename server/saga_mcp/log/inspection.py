@@ -1,0 +1,40 @@
+"""A saga log as it lies there, before anybody uses it: what `saga-mcp doctor` is told, whatever the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from saga_mcp.log.owners import LivingOwner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogInspection:
+    """A saga log as it lies there."""
+
+    exists: bool
+    parent_exists: bool
+    writable: bool
+    """Both the file, where there is one, and its directory, in which SQLite puts files beside it."""
+    mode: int
+    """Permission bits; 0 where there is no file, or permissions mean nothing."""
+    file_system: str
+    """Empty: the operating system does not tell."""
+    on_network: bool
+    free_bytes: int
+    size_bytes: int
+    sqlite: str
+    """Version of the library."""
+    journal: str = ""
+    epoch: int | None = None
+    """Schema number; None where it cannot be read."""
+    expected_epoch: int
+    """Schema number that this version writes."""
+    foreign: bool = False
+    """It is a database, of another program."""
+    locked: bool = False
+    """Another program holds the write lock for longer than a saga-mcp would."""
+    damage: str = ""
+    """What SQLite says is wrong with it."""
+    alive: tuple[LivingOwner, ...] = ()
+    stale_owners: int = 0
+    """Locks that dead processes left; the next one that starts removes them."""
