@@ -179,5 +179,8 @@ async def test_draining_begins_no_undo_and_no_attempt_while_a_call_still_runs(wo
             calls.start_soon(server.engine.drain, 60.0)
             await eventually(lambda: len(world.did()) == 4)
             world.go()
-        assert len(world.sent("release")) == 1
-        assert len(world.sent("book")) == 1
+            await eventually(lambda: len(world.did()) == 5)
+            await server.until(undone, lambda saga: saga.step(3).state is StepState.COMPENSATED)
+            assert len(world.sent("release")) == 1
+            assert len(world.sent("book")) == 1
+            calls.cancel_scope.cancel()
