@@ -80,7 +80,7 @@ def test_the_timeline_is_an_audit_trail_without_values(project: Project) -> None
     assert "SECRET" not in json.dumps(found)
 
     whole = project.run("show", saga.id, "--timeline", "--values", "--json").json["timeline"]
-    assert whole[1]["values"]["plan"] == {"args": {"name": "SECRET-bill"}}
+    assert whole[1]["values"]["plan"]["args"] == {"name": "SECRET-bill"}
     assert whole[2]["values"]["result"] == {"receipt": "r-SECRET-bill"}
 
 

@@ -317,4 +317,4 @@ def _who_goes_on(ground: Ground) -> list[str]:
     """Who goes on with what is shown: what a person has to know before they trust it."""
     if servers := ground.servers():
         return [f"Alive: {servers_words(servers)}."]
-    return [f"No server of the realm {ground.realm} is alive: nothing goes on until one starts, or a command drives."]
+    return [f"No server of the realm {ground.realm} is alive: nothing goes on until one starts, or `saga-mcp recover`."]

@@ -138,23 +138,19 @@ def waiting_json(each: Waiting) -> JsonObject:
 
 
 def saga_table(output: Output, found: Sequence[Listed], alive: Mapping[str, int], now: float) -> None:
-    """Print sagas, one a row, with who drives those where something goes on."""
-    output.table(
-        ("SAGA", "STATE", "STEPS", "ITEMS", "BLOCKS", "AGE", "DRIVEN BY", "PURPOSE"),
-        [
-            (
-                each.row.id,
-                each.row.state,
-                str(each.row.steps),
-                str(each.row.items),
-                str(each.blocks or ""),
-                age(now - each.row.opened_at),
-                _driver(each.row, alive),
-                each.row.purpose,
-            )
-            for each in found
-        ],
-    )
+    """Print sagas, one a row; what is held up, and who drives, only where there is something to say of it."""
+    columns = {
+        "SAGA": [each.row.id for each in found],
+        "STATE": [each.row.state for each in found],
+        "STEPS": [str(each.row.steps) for each in found],
+        "ITEMS": [str(each.row.items) for each in found],
+        "BLOCKS": [str(each.blocks or "") for each in found],
+        "DRIVEN BY": [_driver(each.row, alive) for each in found],
+        "AGE": [age(now - each.row.opened_at) for each in found],
+        "PURPOSE": [each.row.purpose for each in found],
+    }
+    shown = {name: cells for name, cells in columns.items() if name not in {"BLOCKS", "DRIVEN BY"} or any(cells)}
+    output.table([*shown], [*zip(*shown.values(), strict=True)])
 
 
 def _driver(row: SagaRow, alive: Mapping[str, int]) -> str:
