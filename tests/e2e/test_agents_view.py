@@ -134,7 +134,7 @@ async def test_a_misspelt_saga_id_argument_opens_nothing(product: Product) -> No
     async with product.serve() as agent:
         saga_id = await agent.begin()
         reply = await agent.call("reserve", item="a", saga=saga_id)
-        assert (reply.is_error, reply.structured["error"]["code"]) == (True, "invalid_arguments")
+        assert (reply.is_error, reply.code) == (True, "invalid_arguments")
         assert '"saga"' in reply.text
         assert len((await agent.call("saga_status")).structured["sagas"]) == 1
     assert product.world.sent() == []

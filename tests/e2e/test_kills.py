@@ -175,7 +175,7 @@ async def test_one_damaged_saga_does_not_stop_the_recovery_of_the_others(product
         for saga_id in sagas[1:]:
             await agent.until(saga_id, "compensated")
         damaged = await agent.call("saga_status", saga_id=sagas[0])
-        assert (damaged.is_error, damaged.structured["error"]["code"]) == (True, "saga_quarantined")
+        assert (damaged.is_error, damaged.code) == (True, "saga_quarantined")
     assert product.world.standing == ["reserve(0)"]
 
 
