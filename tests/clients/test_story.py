@@ -33,13 +33,9 @@ async def agent_of(product: Product, kind: str) -> AsyncGenerator[Remote]:
         yield await stack.enter_async_context(connected(KINDS[kind], serve, env))
 
 
-async def test_it_negotiates_the_newest_protocol_it_knows(product: Product, kind: str) -> None:
+async def test_it_negotiates_the_newest_protocol_it_knows_and_lists_valid_schemas(product: Product, kind: str) -> None:
     async with agent_of(product, kind) as agent:
         assert await agent.protocol() == KINDS[kind].protocol
-
-
-async def test_it_lists_every_tool_with_valid_schemas(product: Product, kind: str) -> None:
-    async with agent_of(product, kind) as agent:
         tools = await agent.tools()
     assert list(tools)[: len(CONTROLS)] == CONTROLS
     assert {"reserve", "charge", "balance", "send_mail"} <= tools.keys()
