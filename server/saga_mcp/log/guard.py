@@ -20,6 +20,7 @@ import threading
 from collections import Counter
 from collections.abc import Generator
 from pathlib import Path
+from typing import cast
 
 _guarded: Counter[str] = Counter()
 """Real paths, with how often each is guarded."""
@@ -71,10 +72,10 @@ def ours() -> Generator[None]:
 def _hook(event: str, args: tuple[object, ...]) -> None:
     if event != "open" or not _names or _ours.depth:
         return
-    path = args[0]
-    if not isinstance(path, str | bytes | os.PathLike):
-        return
-    name = os.fsdecode(path)
+    try:
+        name = os.fsdecode(cast("str", args[0]))
+    except TypeError:
+        return  # a descriptor that is open already
     if os.path.basename(name) in _names and os.path.realpath(name) in _guarded:  # noqa: PTH119 - a Path costs ten times as much
         raise PermissionError(
             errno.EACCES,
