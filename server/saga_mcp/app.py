@@ -35,19 +35,20 @@ class App:
     catalogue: Catalogue
 
 
-def load(config: Path | None = None, *, environ: Mapping[str, str] | None = None) -> LoadedConfig:
+def load(config: Path | None = None, *, environ: Mapping[str, str] | None = None, code: bool = True) -> LoadedConfig:
     """Find and read the config; nothing is opened.
 
     Args:
         config: The file, if one was named.
         environ: Instead of this process's environment.
+        code: See `load_config`.
 
     Raises:
         ConfigMissing: There is no file.
         ConfigInvalid: Every problem in it at once.
     """
     env = os.environ if environ is None else environ
-    return load_config(find_config(config, env, Path.cwd()), env)
+    return load_config(find_config(config, env, Path.cwd()), env, code=code)
 
 
 def inspect_log(loaded: LoadedConfig) -> LogInspection:

@@ -37,7 +37,7 @@ def export(
     saga_id, step = split_name(name)
     if step is not None:
         wrong_usage(f"{name} is an item; this takes the saga: {saga_id}.")
-    anyio.run(_export, stand_on(config), saga_id, values, Output(as_json))
+    anyio.run(_export, stand_on(config, code=False), saga_id, values, Output(as_json))
 
 
 async def _export(ground: Ground, saga_id: str, values: bool, output: Output) -> None:  # noqa: FBT001 - for anyio.run

@@ -70,15 +70,15 @@ class Ground:
         return living(folder) if folder.is_dir() else []
 
 
-def stand_on(config: Path | None) -> Ground:
-    """Find and load the config.
+def stand_on(config: Path | None, *, code: bool = True) -> Ground:
+    """Find and load the config; without its code where a command only looks.
 
     Raises:
         CommandFailed: there is none, or it has problems; all of them are in it.
     """
     with stdout_kept_clean():
         try:
-            return Ground(app.load(config))
+            return Ground(app.load(config, code=code))
         except ConfigInvalid as error:
             details: dict[str, JsonValue] = {
                 "config": str(error.path),

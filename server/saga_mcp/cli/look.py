@@ -29,7 +29,7 @@ _MOST_REALMS = 5
 
 def status_page(config: ConfigOption = None, *, as_json: JsonOption = False) -> None:
     """What is configured, who is alive, what waits, and what to do next."""
-    ground = stand_on(config)
+    ground = stand_on(config, code=False)
     anyio.run(_status_page, ground, Output(as_json))
 
 
@@ -116,7 +116,7 @@ def list_sagas(
 
     Example: saga-mcp list --open
     """
-    ground = stand_on(config)
+    ground = stand_on(config, code=False)
 
     async def run() -> None:
         async with open_log(ground) as log:
@@ -142,7 +142,7 @@ def attention(*, config: ConfigOption = None, as_json: JsonOption = False) -> No
 
     Example: saga-mcp attention
     """
-    ground = stand_on(config)
+    ground = stand_on(config, code=False)
 
     async def run() -> None:
         async with open_log(ground) as log:
@@ -173,7 +173,7 @@ def show(
 
     Example: saga-mcp show sg-7k2m... --timeline
     """
-    ground = stand_on(config)
+    ground = stand_on(config, code=False)
     saga_id, step = split_name(name)
     output = Output(as_json)
 

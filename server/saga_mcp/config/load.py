@@ -40,12 +40,14 @@ class LoadedConfig:
     warnings: tuple[ConfigProblem, ...]
 
 
-def load_config(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
+def load_config(path: Path, environ: Mapping[str, str], *, code: bool = True) -> LoadedConfig:
     """Read a config and load the code that it names.
 
     Args:
         path: The file, as `find_config` returns it.
         environ: What `${env:X}` is filled in from.
+        code: False reads what says where the log is, and neither loads nor checks the tools: a person has to be able
+            to look at what is open while the code is broken.
 
     Raises:
         ConfigInvalid: Every problem at once.
@@ -60,7 +62,7 @@ def load_config(path: Path, environ: Mapping[str, str]) -> LoadedConfig:
             findings.problem((key,), f"unknown table{did_you_mean(key, _SECTIONS)}")
     read = validate(SagaTable, content.get("saga", {}), ("saga",), findings)
     saga = read.table if read else SagaTable.model_validate({})
-    registries = _Tools(path.parent, content, findings).load(OnError(saga.on_error))
+    registries = _Tools(path.parent, content, findings).load(OnError(saga.on_error)) if code else ()
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, path.parent, environ, findings) if written else default_database(realm)
