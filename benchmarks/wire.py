@@ -1,0 +1,102 @@
+"""A client that costs as little as it can: lines over pipes, one request at a time, nothing async."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+HERE = Path(__file__).parent
+BARE = (sys.executable, str(HERE / "bare.py"))
+REVISION = "2025-11-25"
+ENDS_WITHIN_S = 20
+
+
+class WentWrong(Exception):
+    """A server did not do what is to be measured, so there is nothing to measure."""
+
+
+def configure(folder: Path) -> Path:
+    """Write the config of the measured server into `folder`, and return its path."""
+    config = folder / "saga.toml"
+    config.write_text(
+        f"""\
+[saga]
+name = "benchmark"
+database = "sqlite:///saga.db"
+
+[python.bench]
+path = {json.dumps(f"{HERE / 'tools.py'}:registry")}
+""",
+        encoding="utf-8",
+    )
+    return config
+
+
+def governed(config: Path) -> tuple[str, ...]:
+    """The command line of the measured server."""
+    return (str(Path(sys.executable).with_name("saga-mcp")), "serve", "--config", str(config))
+
+
+class Connection:
+    """One server process and the pipes to it."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.pid = process.pid
+        self._in = cast("IO[bytes]", process.stdin)
+        self._out = cast("IO[bytes]", process.stdout)
+        self._id = 0
+
+    def _send(self, **message: object) -> None:
+        self._in.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self._in.flush()
+
+    def request(self, method: str, **params: object) -> dict[str, Any]:
+        """Send a request and return its result."""
+        self._id += 1
+        self._send(id=self._id, method=method, params=params)
+        for line in self._out:
+            reply = json.loads(line)
+            if reply.get("id") == self._id:
+                if "result" not in reply:
+                    raise WentWrong(f"{method}: {reply}")
+                return cast("dict[str, Any]", reply["result"])
+        raise WentWrong(f"{method}: the server ended")
+
+    def initialize(self) -> None:
+        """Shake hands."""
+        client = {"name": "benchmarks", "version": "1"}
+        self.request("initialize", protocolVersion=REVISION, capabilities={}, clientInfo=client)
+        self._send(method="notifications/initialized")
+
+    def call(self, tool: str, **arguments: object) -> dict[str, Any]:
+        """Call a tool that has to succeed."""
+        result = self.request("tools/call", name=tool, arguments=arguments)
+        if result.get("isError"):
+            raise WentWrong(f"{tool}: {result}")
+        return result
+
+    def begin(self) -> str:
+        """Open a saga and return its id."""
+        return cast("str", self.call("saga_begin")["_meta"]["saga"]["id"])
+
+
+@contextmanager
+def started(command: Sequence[str]) -> Generator[Connection]:
+    """Start a server; close its stdin when the block ends, and wait until it has ended."""
+    process = subprocess.Popen(  # noqa: S603 - our own command
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    with process:
+        try:
+            yield Connection(process)
+        finally:
+            cast("IO[bytes]", process.stdin).close()
+            try:
+                process.wait(ENDS_WITHIN_S)
+            finally:
+                process.kill()
