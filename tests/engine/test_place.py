@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import patch
 
 import anyio
 from tests.world.reading import World
@@ -11,6 +12,7 @@ from tests.world.server import eventually, served, settles_at_once
 
 from saga_mcp.domain.values import ItemKind, StepState
 from saga_mcp.tools.declared import DeclaredRegistry
+from saga_mcp.tools.python import PythonUndo
 
 
 def elsewhere(declared: DeclaredRegistry) -> DeclaredRegistry:
@@ -51,3 +53,21 @@ async def test_a_retriable_step_is_not_sent_again_to_another_place(world: World,
         (item,) = await server.items(saga_id)
         assert (item.kind, item.step) == (ItemKind.RETRIABLE_EXHAUSTED, 2)
     assert len(world.sent("notify")) == 1
+
+
+async def test_an_undo_is_not_sent_to_another_place_when_its_forward_action_is_gone(
+    world: World, database: Path
+) -> None:
+    """The undo's own place is frozen with the pair: nothing else may be left to compare."""
+
+    def only_the_undo(declared: DeclaredRegistry) -> DeclaredRegistry:
+        return replace(declared, tools=tuple(tool for tool in declared.tools if tool.name != "ledger.reserve"))
+
+    async with served(database) as server:
+        reply = await server.call("reserve", item="a")
+    with patch.object(PythonUndo, "target_id", "elsewhere"):
+        async with served(database, adjust=only_the_undo) as server:
+            await server.abort(reply.saga_id)
+            (item,) = await server.items(reply.saga_id)
+            assert item.kind is ItemKind.TARGET_CHANGED
+    assert world.sent("release") == []

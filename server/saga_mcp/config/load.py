@@ -17,7 +17,7 @@ from saga_mcp.config.source import read_config
 from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.engine.port import EngineSettings
-from saga_mcp.tools.declared import DeclaredRegistry
+from saga_mcp.tools.declared import DeclaredRegistry, target_id
 from saga_tools import ToolRegistry
 from saga_tools.server import add, registered
 
@@ -108,7 +108,9 @@ class _Tools:
             else:
                 self._sources[name] = source
         tables = self._tables_by_registry()
-        callables = Callables(self._schemas(), frozenset(self._unusable))
+        schemas = self._schemas()
+        targets = {each: self._target(each.partition(".")[0]) for each in schemas}
+        callables = Callables(schemas, targets, frozenset(self._unusable))
         declared = tuple(
             declare_with(
                 name,
@@ -195,6 +197,9 @@ class _Tools:
                 hint = did_you_mean(registry, self._python)
                 self._findings.problem(path, f'there is no python.{registry}; keys are "NAME.function"{hint}')
         return found
+
+    def _target(self, name: str) -> str:
+        return target_id(self._sources[name][0].name or name)
 
     def _schemas(self) -> dict[str, Mapping[str, Any]]:
         schemas: dict[str, Mapping[str, Any]] = {}

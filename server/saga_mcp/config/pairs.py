@@ -33,10 +33,12 @@ class Callables:
 
     Attributes:
         schemas: The JSON Schema of the arguments of each function, by name in the config.
+        targets: Where each acts (S1.2), by name in the config.
         unusable: Names of `[python]` and other tables that could not be read: what they hold is not known.
     """
 
     schemas: Mapping[str, Mapping[str, Any]]
+    targets: Mapping[str, str]
     unusable: frozenset[str]
 
 
@@ -126,7 +128,7 @@ class _Overlay:
             self._check_undo(number, undo)
         return replace(
             changed,
-            undo=tuple(map(_entry, table.undo)),
+            undo=tuple(_entry(undo, self._callables.targets) for undo in table.undo),
             safe_if_absent=all(undo.safe_if_absent for undo in table.undo),
         )
 
@@ -248,7 +250,7 @@ def _check_whole(path: KeyPath, tool: DeclaredTool, findings: Findings) -> None:
         findings.warn(path, f"{whose} names result: a lost reply would go to a person; add a probe")
 
 
-def _entry(undo: UndoTable) -> UndoEntry:
+def _entry(undo: UndoTable, targets: Mapping[str, str]) -> UndoEntry:
     if undo.tool is not None:
         action, message = PartAction.CALL, ""
     elif undo.manual is not None:
@@ -260,6 +262,7 @@ def _entry(undo: UndoTable) -> UndoEntry:
     return UndoEntry(
         action=action,
         tool=undo.tool or "",
+        target_id=targets.get(undo.tool or "", ""),
         args=undo.args,
         when=undo.when,
         each=undo.each,

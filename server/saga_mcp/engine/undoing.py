@@ -106,13 +106,16 @@ class Undoing:
     def _obstacle(self, step: Step, part: Part, pair: Pair) -> Parking | None:
         """Why the part is not sent at all."""
         tool = self._shop.catalogue.tool(step.tool)
-        if self._shop.catalogue.undoer(part.spec.tool) is None:
+        undoer = self._shop.catalogue.undoer(part.spec.tool)
+        if undoer is None:
             message = f"{part.spec.tool} is not available in this config: put it back, then retry"
             # Where neither of the pair is known, the place is: renamed, or not in this config any more.
             item = ItemKind.TARGET_CHANGED if tool is None else ItemKind.DEAD_LETTER
             return Parking(item=item, message=message)
         if tool is not None and tool.pair.target_id != step.plan.target_id:
             return Parking(item=ItemKind.TARGET_CHANGED, message=misplaced(step.tool))
+        if undoer.target_id != _target(pair, step, part):
+            return Parking(item=ItemKind.TARGET_CHANGED, message=misplaced(part.spec.tool))
         if part.attempts >= _policy(pair, part).retry.attempts:
             return Parking(item=ItemKind.DEAD_LETTER, message=part.error or "the attempts are used up")
         return None
@@ -197,6 +200,12 @@ class Undoing:
         await self._shop.decide(
             saga.id, lambda now, d: undo_probed(now, duty.step.number, duty.part.id, done=None, driving=d)
         )
+
+
+def _target(pair: Pair, step: Step, part: Part) -> str:
+    """Where the undo acted when it was frozen; what a call registers itself is of its own registry."""
+    main = 0 <= part.spec.entry < len(pair.undo)
+    return pair.undo[part.spec.entry].target_id if main else step.plan.target_id
 
 
 def _policy(pair: Pair, part: Part) -> UndoPolicy:

@@ -85,7 +85,7 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
     return Pair(
         tool=f"{name}.{tool.name}",
         kind=Kind(traits.kind),
-        undo=() if tool.undo is None else (_entry(name, tool.undo),),
+        undo=() if tool.undo is None else (_entry(name, tool.undo, where),),
         safe_if_absent=tool.undo is not None and tool.undo.traits.safe_if_absent,
         idempotent=traits.idempotent,
         has_probe=tool.probe is not None,
@@ -97,11 +97,12 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
     )
 
 
-def _entry(name: str, undo: RegisteredUndo) -> UndoEntry:
+def _entry(name: str, undo: RegisteredUndo, where: str) -> UndoEntry:
     arguments: dict[str, JsonValue] = {parameter: _path(parameter) for parameter in undo.arguments.names}
     return UndoEntry(
         tool=f"{name}.{undo.name}",
         args=arguments,
+        target_id=where,
         idempotent=undo.traits.idempotent,
         needs_result=undo.traits.needs_result,
         timeout_s=float(undo.traits.timeout_s),

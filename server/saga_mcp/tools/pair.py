@@ -36,6 +36,8 @@ class UndoEntry:
     """An expression for a list: one part per element, which the arguments see as `item`."""
     message: str = ""
     urgency: Urgency = Urgency.NORMAL
+    target_id: str = ""
+    """Where `tool` acted when this was frozen (S1.2)."""
     idempotent: bool = False
     needs_result: bool = False
     """Never built without a known result, whatever its arguments name."""
