@@ -10,6 +10,9 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
+_WIDTH = 140
+"""Of a table that goes into a file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Budget:
@@ -72,7 +75,10 @@ def show(rows: Sequence[Row], machine: str) -> None:
             _budget(row),
             {True: "yes", False: "NO", None: ""}[row.met],
         )
-    Console().print(table)
+    console = Console()
+    if not console.is_terminal:
+        console.width = _WIDTH
+    console.print(table)
 
 
 def _budget(row: Row) -> str:
