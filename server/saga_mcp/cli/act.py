@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Annotated, TypeAlias
 
 import anyio
@@ -121,6 +122,16 @@ def abort(  # noqa: PLR0913 - its options
 Decision: TypeAlias = Callable[[Saga, Driving], tuple[Event, ...]]
 
 
+def _settling(saga_id: str, step: int, question: Callable[[Saga], str], decision: Decision) -> Plan:
+    """Ask, append what a person decided about the item at a step, and go on until nothing waits there."""
+    return Plan(
+        saga_id=saga_id,
+        question=question,
+        decide=_decide(saga_id, decision),
+        reached=lambda saga: not _waits_at(saga, step),
+    )
+
+
 def retry(  # noqa: PLR0913 - its options
     name: ItemArgument,
     *,
@@ -139,18 +150,13 @@ def retry(  # noqa: PLR0913 - its options
     require_answerable(yes=yes, as_json=as_json)
     saga_id, step = item_named(name)
     who = person(by)
-    plan = Plan(
-        saga_id=saga_id,
-        question=lambda saga: f"Try again at {_described(saga, step)}?",
-        decide=_decide(
-            saga_id,
-            lambda saga, driving: person_decisions.retry(saga, step, by=who, note=note, driving=driving),
-        ),
-        reached=lambda saga: not _waits_at(saga, step),
-        wait_s=wait,
-        detach=detach,
+    plan = _settling(
+        saga_id,
+        step,
+        lambda saga: f"Try again at {_described(saga, step)}?",
+        lambda saga, driving: person_decisions.retry(saga, step, by=who, note=note, driving=driving),
     )
-    anyio.run(carry_out, stand_on(config), plan, yes, as_json)
+    anyio.run(carry_out, stand_on(config), replace(plan, wait_s=wait, detach=detach), yes, as_json)
 
 
 def exempt(  # noqa: PLR0913 - its options
@@ -171,18 +177,13 @@ def exempt(  # noqa: PLR0913 - its options
     require_answerable(yes=yes, as_json=as_json)
     saga_id, step = item_named(name)
     who = person(by)
-    plan = Plan(
-        saga_id=saga_id,
-        question=lambda saga: f"Leave {_described(saga, step)} as it is, decided by {who}?",
-        decide=_decide(
-            saga_id,
-            lambda saga, driving: person_decisions.exempt(saga, step, by=who, note=note, driving=driving),
-        ),
-        reached=lambda saga: not _waits_at(saga, step),
-        wait_s=wait,
-        detach=detach,
+    plan = _settling(
+        saga_id,
+        step,
+        lambda saga: f"Leave {_described(saga, step)} as it is, decided by {who}?",
+        lambda saga, driving: person_decisions.exempt(saga, step, by=who, note=note, driving=driving),
     )
-    anyio.run(carry_out, stand_on(config), plan, yes, as_json)
+    anyio.run(carry_out, stand_on(config), replace(plan, wait_s=wait, detach=detach), yes, as_json)
 
 
 def resolve(  # noqa: PLR0913 - its options
