@@ -149,8 +149,8 @@ async def test_what_the_block_raises_comes_out_as_it_is(config: Path) -> None:
             raise ValueError("own")
 
 
+@pytest.mark.case(100)
 async def test_an_app_ends_although_a_thread_hangs(config: Path) -> None:
-    """C100."""
     with anyio.fail_after(20):
         async with open_app(load(config)) as app, anyio.create_task_group() as tasks:
 
@@ -163,8 +163,9 @@ async def test_an_app_ends_although_a_thread_hangs(config: Path) -> None:
             tasks.cancel_scope.cancel()
 
 
+@pytest.mark.case(100)
 def test_a_process_ends_although_a_thread_hangs(config: Path) -> None:
-    """C100: hosts wait, then kill."""
+    """Hosts wait, then kill."""
     program = """
 import sys, pathlib, anyio
 from saga_mcp.app import load, open_app

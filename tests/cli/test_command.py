@@ -326,8 +326,8 @@ def test_ctrl_c_ends_a_wait_soon_and_what_was_recorded_stays(project: Project) -
     assert project.run("list", "--json").json["sagas"][0]["phase"] == "compensating"
 
 
+@pytest.mark.case(100)
 def test_an_undo_that_hangs_in_a_thread_does_not_keep_the_command(project: Project) -> None:
-    """CASES C100."""
     saga = project.saga(("book", "room"))
     tools = project.folder / "tools.py"
     hanging = (

@@ -138,9 +138,9 @@ def test_the_demonstration_undoes_what_it_shows(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.case(99, 100)
 @pytest.mark.parametrize("end", ["eof", "sigterm"])
 def test_an_idle_server_ends_soon_and_well(end: str, project: Project) -> None:
-    """CASES C99, C100."""
     with project.serving() as server:
         began = time.monotonic()
         if end == "sigterm":

@@ -40,8 +40,8 @@ async def test_the_sdk_client_of_either_era_can_use_it(product: Product, mode: s
     assert product.world.order == ["reserve(a)", "charge(5)", "refund(5)", "release(a)"]
 
 
+@pytest.mark.case(26)
 async def test_after_a_rollback_the_error_that_caused_it_can_still_be_read(product: Product) -> None:
-    """C26."""
     async with product.serve() as agent:
         saga_id = await agent.begin()
         await agent.call("reserve", item="a", saga_id=saga_id)
@@ -53,8 +53,8 @@ async def test_after_a_rollback_the_error_that_caused_it_can_still_be_read(produ
     assert [step["undo"] for step in status["steps"] if step["state"] == "compensated"] == ["done"]
 
 
+@pytest.mark.case(34)
 async def test_abort_waits_for_a_running_step_and_says_so(product: Product) -> None:
-    """C34."""
     product.configure("reply_within_s = 0.3")
     async with product.serve() as agent:
         saga_id = await agent.begin()
@@ -69,8 +69,8 @@ async def test_abort_waits_for_a_running_step_and_says_so(product: Product) -> N
     assert product.world.order == ["reserve(a)", "release(a)"]
 
 
+@pytest.mark.case(37)
 async def test_a_cancelled_thread_runs_to_its_end_and_is_undone_after_it(product: Product) -> None:
-    """C37."""
     async with product.serve() as agent:
         saga_id = await agent.begin()
         step = await agent.ask("hold", item="a", mode="hang_before", saga_id=saga_id)
@@ -85,8 +85,8 @@ async def test_a_cancelled_thread_runs_to_its_end_and_is_undone_after_it(product
     assert product.world.order == ["hold(a)", "unhold(a)"]
 
 
+@pytest.mark.case(38)
 async def test_a_cancelled_abort_is_carried_through(product: Product) -> None:
-    """C38."""
     product.world.plan(release=["hang_before"])
     async with product.serve() as agent:
         saga_id = await agent.begin()
@@ -101,8 +101,9 @@ async def test_a_cancelled_abort_is_carried_through(product: Product) -> None:
     assert product.world.standing == []
 
 
+@pytest.mark.case(40)
 async def test_a_cancelled_call_is_never_answered(product: Product) -> None:
-    """C40: a strict host drops the connection on an answer that it no longer expects."""
+    """A strict host drops the connection on an answer that it no longer expects."""
     async with product.serve() as agent:
         saga_id = await agent.begin()
         step = await agent.ask("reserve", item="a", mode="hang_after", saga_id=saga_id)
@@ -117,9 +118,9 @@ async def test_a_cancelled_call_is_never_answered(product: Product) -> None:
         assert agent.replies_to(step) == []
 
 
+@pytest.mark.case(54, 51)
 @pytest.mark.parametrize("what", ["decimal", "datetime", "bytes", "nan", "set", "big"])
 async def test_a_result_that_json_does_not_know_reaches_agent_log_and_undo_alike(product: Product, what: str) -> None:
-    """C54, C51."""
     async with product.serve() as agent:
         reply = await agent.call("measure", what=what)
         assert not reply.is_error
@@ -129,8 +130,8 @@ async def test_a_result_that_json_does_not_know_reaches_agent_log_and_undo_alike
     assert shown == undone if what != "nan" else shown is undone is None
 
 
+@pytest.mark.case(56)
 async def test_a_misspelt_saga_id_argument_opens_nothing(product: Product) -> None:
-    """C56."""
     async with product.serve() as agent:
         saga_id = await agent.begin()
         reply = await agent.call("reserve", item="a", saga=saga_id)
@@ -140,6 +141,7 @@ async def test_a_misspelt_saga_id_argument_opens_nothing(product: Product) -> No
     assert product.world.sent() == []
 
 
+@pytest.mark.case(78)
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
@@ -151,7 +153,6 @@ async def test_a_misspelt_saga_id_argument_opens_nothing(product: Product) -> No
     ],
 )
 async def test_a_malformed_call_aborts_nothing(product: Product, tool: str, arguments: dict[str, object]) -> None:
-    """C78."""
     async with product.serve() as agent:
         saga_id = await agent.begin()
         await agent.call("reserve", item="a", saga_id=saga_id)
@@ -162,8 +163,9 @@ async def test_a_malformed_call_aborts_nothing(product: Product, tool: str, argu
     assert product.world.standing == ["reserve(a)"]
 
 
+@pytest.mark.case(59)
 async def test_five_aborts_at_once_from_two_processes_are_one_rollback(product: Product) -> None:
-    """C59, with the policy's own abort under way."""
+    """With the policy's own abort under way."""
     product.configure("reply_within_s = 10.0")
     product.world.plan(release=["hang_before"])
     async with product.serve() as one, product.serve() as two:
@@ -180,8 +182,8 @@ async def test_five_aborts_at_once_from_two_processes_are_one_rollback(product: 
     assert [line.args["item"] for line in product.world.sent("release")] == ["c", "b", "a"]
 
 
+@pytest.mark.case(104)
 async def test_no_reply_takes_longer_than_its_limit(product: Product) -> None:
-    """C104."""
     product.configure("reply_within_s = 0.3")
     product.world.plan(release=["hang_before"])
     async with product.serve() as agent:

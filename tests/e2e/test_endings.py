@@ -13,8 +13,8 @@ from tests.e2e.product import Product, ServerDied
 from tests.world.server import eventually
 
 
+@pytest.mark.case(99)
 async def test_an_idle_server_ends_with_its_client(product: Product) -> None:
-    """C99."""
     async with product.serve() as agent:
         await agent.call("reserve", item="a")
         await agent.call("hold", item="b")
@@ -24,8 +24,8 @@ async def test_an_idle_server_ends_with_its_client(product: Product) -> None:
         assert not any(child.is_running() for child in children)
 
 
+@pytest.mark.case(99)
 async def test_a_server_that_is_undoing_finishes_that_undo_and_leaves_the_rest_to_the_next(product: Product) -> None:
-    """C99."""
     product.world.plan(release=["hang_before"])
     async with product.serve() as agent:
         saga_id = await agent.begin()
@@ -43,8 +43,8 @@ async def test_a_server_that_is_undoing_finishes_that_undo_and_leaves_the_rest_t
     assert [line.args["item"] for line in product.world.sent("release")] == ["c", "b", "a"]
 
 
+@pytest.mark.case(99, 100)
 async def test_a_hung_thread_does_not_keep_the_server_alive(product: Product) -> None:
-    """C99, C100."""
     async with product.serve() as agent:
         saga_id = await agent.begin()
         await agent.ask("hold", item="a", mode="hang_after", saga_id=saga_id)
@@ -68,12 +68,13 @@ async def test_sigterm_ends_it_in_time_and_the_next_start_settles_what_ran(produ
     assert product.world.order == ["reserve(a)", "release(a)"]
 
 
+@pytest.mark.case(38, 40)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "rounds", [pytest.param(25, id="everyday"), pytest.param(300, id="many", marks=pytest.mark.slow)]
 )
 async def test_calls_and_aborts_cancelled_at_random_moments_leave_nothing_behind(product: Product, rounds: int) -> None:
-    """C38, C40: no cancelled request is answered, no work is lost."""
+    """No cancelled request is answered, no work is lost."""
     chance = random.Random(38)  # noqa: S311 - a test
     async with product.serve() as agent:
         for number in range(rounds):
@@ -98,12 +99,13 @@ async def test_calls_and_aborts_cancelled_at_random_moments_leave_nothing_behind
     assert product.world.doubled == []
 
 
+@pytest.mark.case(43, 99)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "rounds", [pytest.param(4, id="everyday"), pytest.param(80, id="many", marks=pytest.mark.slow)]
 )
 async def test_a_client_that_goes_at_a_random_moment_leaves_nothing_behind(tmp_path: Path, rounds: int) -> None:
-    """C43, C99: end of file in the middle of calls and of aborts."""
+    """End of file in the middle of calls and of aborts."""
     chance = random.Random(99)  # noqa: S311 - a test
     for number in range(rounds):
         folder = tmp_path / str(number)

@@ -31,9 +31,10 @@ HARD_TEXTS = {
 }
 
 
+@pytest.mark.case(10)
 @pytest.mark.parametrize("text", HARD_TEXTS.values(), ids=HARD_TEXTS.keys())
 async def test_any_text_goes_through_to_the_tool_and_its_undo_unchanged(product: Product, text: str) -> None:
-    """CASES C10: values are never rewritten; or the call is refused before anything is sent."""
+    """Values are never rewritten; or the call is refused before anything is sent."""
     async with product.serve() as agent:
         params = f'{{"name":"reserve","arguments":{{"item":{text}}}}}'
         await agent.raw.send(f'{{"jsonrpc":"2.0","id":77,"method":"tools/call","params":{params}}}'.encode())

@@ -25,9 +25,10 @@ async def two_parallel_steps_a_failure_and_an_abort(agent: Client, saga_id: str)
     await agent.call("saga_abort", saga_id=saga_id)
 
 
+@pytest.mark.case(69)
 @pytest.mark.timeout(240)
 async def test_a_kill_after_any_durable_write_leaves_nothing_behind(tmp_path: Path) -> None:
-    """C69, with a real SIGKILL after the n-th COMMIT, for every n."""
+    """With a real SIGKILL after the n-th COMMIT, for every n."""
     lived: list[int] = []
 
     async def killed_after(at: int) -> None:
@@ -53,12 +54,12 @@ async def test_a_kill_after_any_durable_write_leaves_nothing_behind(tmp_path: Pa
     assert min(lived) > 9
 
 
+@pytest.mark.case(43)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "rounds", [pytest.param(4, id="everyday"), pytest.param(100, id="many", marks=pytest.mark.slow)]
 )
 async def test_a_kill_at_a_random_moment_leaves_nothing_behind(tmp_path: Path, rounds: int) -> None:
-    """C43."""
     chance = random.Random(43)  # noqa: S311 - a test
     for number in range(rounds):
         product = Product(_folder(tmp_path, number))
@@ -106,8 +107,9 @@ def _folder(tmp_path: Path, number: int) -> Path:
     return folder
 
 
+@pytest.mark.case(58)
 async def test_an_undo_cut_off_after_its_effect_is_sent_again_under_the_same_key(product: Product) -> None:
-    """C58: an idempotent one; the key is what makes the repetition harmless."""
+    """An idempotent one; the key is what makes the repetition harmless."""
     product.world.plan(release=["die_after", "ok"])
     async with product.serve() as agent:
         saga_id = await agent.begin()
@@ -121,8 +123,9 @@ async def test_an_undo_cut_off_after_its_effect_is_sent_again_under_the_same_key
     assert first.pid != second.pid
 
 
+@pytest.mark.case(58)
 async def test_an_undo_cut_off_that_may_not_be_sent_twice_waits_for_a_person(product: Product) -> None:
-    """C58: the other half."""
+    """The other half."""
     product.world.plan(refund=["die_after"])
     async with product.serve() as agent:
         saga_id = await agent.begin()
@@ -136,8 +139,9 @@ async def test_an_undo_cut_off_that_may_not_be_sent_twice_waits_for_a_person(pro
     assert len(product.world.sent("refund")) == 1
 
 
+@pytest.mark.case(16)
 async def test_a_step_killed_with_its_server_is_undone_by_the_next_one(product: Product) -> None:
-    """C16: the intent and its undo were durable before the call was sent."""
+    """The intent and its undo were durable before the call was sent."""
     async with product.serve() as agent:
         saga_id = await agent.begin()
         await agent.ask("reserve", item="a", mode="die_after", saga_id=saga_id)
@@ -148,8 +152,9 @@ async def test_a_step_killed_with_its_server_is_undone_by_the_next_one(product: 
     assert product.world.standing == []
 
 
+@pytest.mark.case(3)
 async def test_a_charge_that_a_probe_finds_after_a_kill_is_kept(product: Product) -> None:
-    """C03: recovery does not give back money that had gone through."""
+    """Recovery does not give back money that had gone through."""
     async with product.serve() as agent:
         saga_id = await agent.begin()
         await agent.ask("charge", cents=5, mode="die_after", saga_id=saga_id)
@@ -161,8 +166,8 @@ async def test_a_charge_that_a_probe_finds_after_a_kill_is_kept(product: Product
     assert product.world.standing == ["charge(5)"]
 
 
+@pytest.mark.case(67)
 async def test_one_damaged_saga_does_not_stop_the_recovery_of_the_others(product: Product) -> None:
-    """C67."""
     async with product.serve() as agent:
         sagas = [await agent.begin() for _ in range(6)]
         for number, saga_id in enumerate(sagas):

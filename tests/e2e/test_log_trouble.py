@@ -21,9 +21,9 @@ def write_lock(database: Path) -> Generator[None]:
         other.execute("ROLLBACK")
 
 
+@pytest.mark.case(45)
 @pytest.mark.slow
 async def test_while_the_log_is_locked_nothing_is_sent_and_reads_go_on(product: Product) -> None:
-    """C45."""
     async with product.serve() as agent:
         saga_id = await agent.begin()
         with write_lock(product.folder / "saga.db"):

@@ -8,8 +8,8 @@ from tests.e2e.product import Client, Product
 from tests.world.server import eventually
 
 
+@pytest.mark.case(27)
 async def test_either_process_serves_a_saga_of_the_other(product: Product) -> None:
-    """C27."""
     async with product.serve() as one, product.serve() as two:
         saga_id = await one.begin()
         await one.call("reserve", item="a", saga_id=saga_id)
@@ -21,8 +21,8 @@ async def test_either_process_serves_a_saga_of_the_other(product: Product) -> No
     assert product.world.order[3:] == ["unhold(c)", "release(b)", "release(a)"]
 
 
+@pytest.mark.case(14, 15)
 async def test_a_second_process_leaves_a_long_step_of_the_first_alone(product: Product) -> None:
-    """C14, C15."""
     async with product.serve() as one:
         saga_id = await one.begin()
         step = await one.ask("reserve", item="a", mode="hang_before", saga_id=saga_id)
@@ -35,8 +35,9 @@ async def test_a_second_process_leaves_a_long_step_of_the_first_alone(product: P
     assert product.world.order == ["reserve(a)"]
 
 
+@pytest.mark.case(70)
 async def test_what_a_killed_process_left_is_taken_over_by_the_other(product: Product) -> None:
-    """C70: interrupted is not "running" for ever."""
+    """Interrupted is not "running" for ever."""
     async with product.serve() as two:
         async with product.serve() as one:
             saga_id = await one.begin()
@@ -49,8 +50,9 @@ async def test_what_a_killed_process_left_is_taken_over_by_the_other(product: Pr
     assert product.world.order == ["reserve(a)", "reserve(b)", "release(b)", "release(a)"]
 
 
+@pytest.mark.case(70)
 async def test_an_interrupted_saga_can_be_operated(product: Product) -> None:
-    """C70, on hold: commit is refused naming the step, abort works."""
+    """On hold: commit is refused naming the step, abort works."""
     product.configure('on_error = "hold"')
     async with product.serve() as one:
         saga_id = await one.begin()
@@ -68,12 +70,12 @@ async def test_an_interrupted_saga_can_be_operated(product: Product) -> None:
     assert product.world.order == ["reserve(a)", "release(a)"]
 
 
+@pytest.mark.case(28)
 @pytest.mark.parametrize(
     "rounds", [pytest.param(15, id="everyday"), pytest.param(200, id="many", marks=pytest.mark.slow)]
 )
 @pytest.mark.timeout(300)
 async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(product: Product, rounds: int) -> None:
-    """C28."""
     async with product.serve() as one, product.serve() as two:
         for _ in range(rounds):
             saga_id = (await one.call("reserve", item="a")).saga_id
@@ -87,8 +89,9 @@ async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(pro
             assert undone == committed.is_error
 
 
+@pytest.mark.case(44)
 async def test_parallel_steps_from_both_land_in_one_saga(product: Product) -> None:
-    """C44: nobody is told that the database is locked."""
+    """Nobody is told that the database is locked."""
     async with product.serve() as one, product.serve() as two:
         saga_id = await one.begin()
 

@@ -50,9 +50,10 @@ async def test_a_modern_client_is_told_that_the_list_may_change() -> None:
     assert tools.list_changed is True
 
 
+@pytest.mark.case(81)
 @pytest.mark.parametrize("era", ERAS)
 async def test_every_listed_schema_is_sound_and_no_tool_can_approve_anything(era: str) -> None:
-    """CASES C81: a human step that a model can take is no human step."""
+    """A human step that a model can take is no human step."""
     async with Client(scripted(Script(), told_tool(output=OBJECT)), mode=era) as client:
         for tool in (await client.list_tools()).tools:
             jsonschema.Draft202012Validator.check_schema(tool.input_schema)
@@ -107,10 +108,11 @@ def test_a_name_that_the_tool_has_itself_moves_ours() -> None:
     assert arguments.saga_id == SAGA_ID
 
 
+@pytest.mark.case(56)
 @pytest.mark.parametrize("name", ["saga", "sagaid", "sagaId", "saga-id", "Saga_ID", "saga_ids"])
 @pytest.mark.parametrize("extra", [None, True])
 def test_a_misspelt_saga_id_is_refused_even_by_a_tool_that_takes_any_argument(name: str, *, extra: bool | None) -> None:
-    """CASES C56: it would silently open a new saga."""
+    """It would silently open a new saga."""
     schema: JsonObject = {"type": "object", "properties": {"x": {}}}
     tool = govern(told_tool(schema=schema if extra is None else {**schema, "additionalProperties": extra}))
     with pytest.raises(InvalidArguments, match=f'no argument "{name}" .did you mean "saga_id"'):

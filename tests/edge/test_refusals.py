@@ -35,6 +35,7 @@ from saga_mcp.engine.port import CallReply, SagaIdMissing, SagaIdMistyped
 from saga_mcp.tools.port import InvalidArguments
 
 
+@pytest.mark.case(90)
 @pytest.mark.parametrize("era", ERAS)
 @pytest.mark.parametrize(
     ("error", "code", "first"),
@@ -59,7 +60,6 @@ from saga_mcp.tools.port import InvalidArguments
 async def test_each_refusal_has_a_stable_code_and_says_what_to_do(
     era: str, error: Exception, code: str, first: str
 ) -> None:
-    """CASES C90."""
     result = await call(Script(error), era)
     assert result.is_error is True
     assert text_of(result).startswith(first)
@@ -101,9 +101,9 @@ async def test_an_unknown_tool_is_an_error_the_model_can_read(era: str) -> None:
     assert 'Did you mean "reserve_seat"?' in text_of(result)
 
 
+@pytest.mark.case(90, 106)
 @pytest.mark.parametrize("era", ERAS)
 async def test_a_bug_of_ours_gives_a_reference_whose_details_only_the_log_has(era: str) -> None:
-    """CASES C90, C106."""
     with capture_logs() as logs:
         result = await call(Script(KeyError("sentinel-value")), era, x="sentinel-value")
     assert result.is_error is True

@@ -23,9 +23,9 @@ from saga_mcp.engine.port import CallReply
 from saga_mcp.tools.port import ToolAnswer
 
 
+@pytest.mark.case(88)
 @pytest.mark.parametrize("era", ERAS)
 async def test_all_parts_of_a_tools_error_reach_the_agent_with_the_saga_facts_beside_them(era: str) -> None:
-    """CASES C88."""
     image: JsonObject = {"type": "image", "data": "AAAA", "mimeType": "image/png"}
     answer = ToolAnswer(
         content=({"type": "text", "text": "too many"}, image),
@@ -117,9 +117,10 @@ async def test_a_read_only_reply_gains_nothing() -> None:
     assert result.meta is None
 
 
+@pytest.mark.case(54)
 @pytest.mark.parametrize("era", ERAS)
 async def test_what_json_cannot_hold_is_replaced_in_every_part(era: str) -> None:
-    """CASES C54, SEMANTICS.md S14.4: never lose an effect because of its receipt."""
+    """SEMANTICS.md S14.4: never lose an effect because of its receipt."""
     answer = ToolAnswer(
         content=({"type": "text", "text": "half \ud83d"},),
         structured={"n": math.nan, "list": [math.inf, 1.5], "half \ud83d": "\ud83d\ude00"},
@@ -141,8 +142,9 @@ async def test_a_content_block_the_protocol_does_not_know_becomes_text(era: str)
     assert texts_of(result)[:2] == ['{"type": "hologram", "data": 1}', '{"type": "image", "nothing": true}']
 
 
+@pytest.mark.case(51)
 async def test_integers_that_a_double_cannot_hold_are_also_said_as_text() -> None:
-    """CASES C51: hosts in JavaScript round them."""
+    """Hosts in JavaScript round them."""
     answer = ToolAnswer(content=(), structured={"a/b": [{"id": 2**53 + 1}], "n": 7}, has_structured=True)
     result = await call(Script(done(answer)))
     assert "/a~1b/0/id = 9007199254740993" in texts_of(result)[0]

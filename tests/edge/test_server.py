@@ -84,10 +84,11 @@ async def stack() -> AsyncGenerator[AsyncExitStack]:
         yield exits
 
 
+@pytest.mark.case(95)
 async def test_a_finished_task_is_kept_and_its_saga_takes_nothing_more(
     stack: AsyncExitStack, tmp_path: Path, era: str
 ) -> None:
-    """CASES C95: agents try every cell."""
+    """Agents try every cell."""
     shop = Shop()
     client = await connect(stack, shop, tmp_path, era)
     saga = await begin(client, purpose="buy tea")
@@ -108,8 +109,9 @@ async def test_a_finished_task_is_kept_and_its_saga_takes_nothing_more(
     assert (await client.call_tool("saga_status", {})).structured_content["sagas"] == []
 
 
+@pytest.mark.case(51)
 async def test_a_failed_step_undoes_the_task_and_closes_its_id(stack: AsyncExitStack, tmp_path: Path, era: str) -> None:
-    """CASES C51 too: the undo gets the order number exactly, though hosts round it."""
+    """The undo gets the order number exactly, though hosts round it."""
     shop = Shop()
     client = await connect(stack, shop, tmp_path, era)
     saga = await begin(client)
@@ -132,8 +134,9 @@ async def test_a_failed_step_undoes_the_task_and_closes_its_id(stack: AsyncExitS
     assert again.structured_content["state"] == "compensated"
 
 
+@pytest.mark.case(78)
 async def test_refused_calls_cost_nothing(stack: AsyncExitStack, tmp_path: Path, era: str) -> None:
-    """CASES C78: only an attempted step can abort a saga."""
+    """Only an attempted step can abort a saga."""
     shop = Shop()
     client = await connect(stack, shop, tmp_path, era)
     saga = await begin(client)
@@ -208,8 +211,9 @@ async def test_a_read_opens_no_saga_and_gains_nothing(stack: AsyncExitStack, tmp
     assert (await client.call_tool("saga_status", {})).structured_content["sagas"] == []
 
 
+@pytest.mark.case(104)
 async def test_a_long_abort_answers_in_time_and_goes_on(stack: AsyncExitStack, tmp_path: Path, era: str) -> None:
-    """CASES C104: never need more time than the worst client gives."""
+    """Never need more time than the worst client gives."""
     shop = Shop()
     client = await connect(stack, shop, tmp_path, era, replace(SETTINGS, reply_within_s=0.1))
     saga = await begin(client)

@@ -43,8 +43,9 @@ async def status(saga: Saga, era: str = "legacy", **arguments: object) -> dict[s
     return view
 
 
+@pytest.mark.case(26)
 async def test_the_error_that_caused_an_abort_stays_readable_after_the_rollback() -> None:
-    """CASES C26: an agent that only sees "aborted" repeats its mistake."""
+    """An agent that only sees "aborted" repeats its mistake."""
     saga = saga_of(
         intended(1, x=SENTINEL),
         succeeded(1),
@@ -271,8 +272,9 @@ async def listed(rows: list[SagaRow], given: RequestParamsMeta | None = None) ->
     return result.structured_content, text_of(result)
 
 
+@pytest.mark.case(72)
 async def test_without_an_id_the_open_sagas_are_listed_and_those_of_other_conversations_marked() -> None:
-    """SEMANTICS.md S1.4, CASES C72: the server is the memory. The engine puts this conversation's first."""
+    """SEMANTICS.md S1.4: the server is the memory. The engine puts this conversation's first."""
     rows = [row("sg-mine", "threadId:a", "onboard ACME"), row("sg-new", "threadId:b"), row("sg-none")]
     view, text = await listed(rows, meta(threadId="a"))
     assert view["sagas"] == [

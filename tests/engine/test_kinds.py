@@ -16,8 +16,8 @@ from saga_mcp.domain.person_decisions import resolve_absent, resolve_landed, ret
 from saga_mcp.domain.values import ItemKind, OnError, Phase, StepState
 
 
+@pytest.mark.case(86)
 async def test_after_the_pivot_there_is_no_way_back(world: World, database: Path) -> None:
-    """CASES C86."""
     async with served(database) as server:
         saga_id = await server.begin()
         await server.call("reserve", saga_id, item="a")

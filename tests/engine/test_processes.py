@@ -21,8 +21,9 @@ from saga_mcp.domain.values import OnError, Phase, StepState
 from saga_mcp.engine.port import SagaIdMistyped
 
 
+@pytest.mark.case(70)
 async def test_what_a_dead_process_was_doing_is_taken_over(world: World, database: Path) -> None:
-    """CASES C70: a forward action that ran inside it has ended with it, so nobody has to be asked."""
+    """A forward action that ran inside it has ended with it, so nobody has to be asked."""
     async with served(database) as survivor:
         async with served(database) as mortal:
             saga_id = await mortal.begin()
@@ -52,8 +53,8 @@ async def test_a_rollback_of_a_dead_process_is_carried_on(world: World, database
     assert all(len(keys) == 1 for keys in world.undo_keys.values())
 
 
+@pytest.mark.case(14, 15)
 async def test_work_of_a_living_process_is_left_alone(world: World, database: Path) -> None:
-    """CASES C14, C15."""
     async with served(database) as one, served(database, recovery_every_s=0.01) as two:
         saga_id = await one.begin()
         async with anyio.create_task_group() as calls:
@@ -85,8 +86,8 @@ async def test_only_the_actions_of_the_dead_owner_fall_in_doubt(world: World, da
             world.go()
 
 
+@pytest.mark.case(59)
 async def test_five_aborts_at_once_from_two_engines_are_one_rollback(world: World, database: Path) -> None:
-    """CASES C59."""
     async with served(database) as one, served(database) as two:
         saga_id = await one.begin()
         for item in "abc":
@@ -103,8 +104,8 @@ async def test_five_aborts_at_once_from_two_engines_are_one_rollback(world: Worl
     assert [line.args["item"] for line in world.sent("release")] == ["c", "b", "a"]
 
 
+@pytest.mark.case(28)
 async def test_of_a_commit_and_an_abort_exactly_one_wins(world: World, database: Path) -> None:
-    """CASES C28."""
     async with served(database) as one, served(database) as two:
         for _ in range(40):
             reply = await one.call("reserve", item="a")
@@ -127,8 +128,8 @@ async def test_of_a_commit_and_an_abort_exactly_one_wins(world: World, database:
             assert len(world.did("release")) - before == (won[0] == "compensated")
 
 
+@pytest.mark.case(29)
 async def test_twenty_first_calls_with_one_key_open_one_saga(world: World, database: Path) -> None:
-    """CASES C29."""
     async with served(database) as one, served(database) as two:
         ids: list[str] = []
 
@@ -164,8 +165,8 @@ async def test_a_saga_of_another_realm_is_not_there(world: World, database: Path
     assert world.sent() == []
 
 
+@pytest.mark.case(67)
 async def test_one_damaged_saga_does_not_stop_the_recovery_of_the_others(world: World, database: Path) -> None:
-    """CASES C67."""
     ids: list[str] = []
     async with served(database, reply_within_s=0.01) as mortal:
         for number in range(10):

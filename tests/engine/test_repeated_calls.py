@@ -26,8 +26,9 @@ async def _cut_off(server: Server, saga_id: str, world: World, mode: str) -> Non
             request.cancel()
 
 
+@pytest.mark.case(8)
 async def test_a_step_key_names_one_step(world: World, database: Path) -> None:
-    """S8.2; CASES C08."""
+    """S8.2."""
     async with served(database) as one, served(database) as two:
         saga_id = await one.begin()
         first = await _keyed(one, saga_id, "k", item="a")

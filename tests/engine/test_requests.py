@@ -26,8 +26,8 @@ async def _cut_off(work: Callable[[], Coroutine[Any, Any, object]], when: Callab
             request.cancel()
 
 
+@pytest.mark.case(41)
 async def test_a_step_whose_request_was_cancelled_goes_on(world: World, database: Path) -> None:
-    """CASES C41."""
     async with served(database) as server:
         saga_id = await server.begin()
         await _cut_off(
@@ -40,8 +40,8 @@ async def test_a_step_whose_request_was_cancelled_goes_on(world: World, database
     assert world.standing == ["reserve(a)"]
 
 
+@pytest.mark.case(38)
 async def test_a_rollback_whose_request_was_cancelled_goes_on(world: World, database: Path) -> None:
-    """CASES C38."""
     world.plan(release=["hang_before"])
     async with served(database) as server:
         saga_id = await server.begin()
@@ -53,8 +53,8 @@ async def test_a_rollback_whose_request_was_cancelled_goes_on(world: World, data
     assert world.standing == []
 
 
+@pytest.mark.case(104)
 async def test_a_call_that_takes_longer_than_the_reply_may_goes_on(world: World, database: Path) -> None:
-    """CASES C104."""
     clock = ManualClock()
     async with served(database, clock=clock, reply_within_s=3.0) as server:
         saga_id = await server.begin()
@@ -73,8 +73,8 @@ async def test_a_call_that_takes_longer_than_the_reply_may_goes_on(world: World,
         assert saga.step(1).state is StepState.SUCCEEDED
 
 
+@pytest.mark.case(104)
 async def test_an_abort_that_takes_longer_than_the_reply_may_goes_on(world: World, database: Path) -> None:
-    """CASES C104."""
     world.plan(release=["hang_before"])
     async with served(database, reply_within_s=0.05) as server:
         reply = await server.call("reserve", item="a")
@@ -144,8 +144,9 @@ async def test_draining_ends_in_its_time_whatever_runs(world: World, database: P
     assert world.order == ["hold(a)"]
 
 
+@pytest.mark.case(99)
 async def test_draining_finishes_the_undo_that_runs_and_begins_no_other(world: World, database: Path) -> None:
-    """S12.1; CASES C99."""
+    """S12.1."""
     world.plan(release=["hang_before"])
     async with served(database, reply_within_s=0.05) as server:
         saga_id = await server.begin()

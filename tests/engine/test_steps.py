@@ -32,8 +32,9 @@ async def test_a_step_is_undone_by_abort(world: World, database: Path) -> None:
     assert world.order == ["reserve(a)", "release(a)"]
 
 
+@pytest.mark.case(26)
 async def test_a_failing_step_undoes_what_came_before_it(world: World, database: Path) -> None:
-    """CASES C26: the cause stays readable."""
+    """The cause stays readable."""
     async with served(database) as server:
         saga_id = await server.begin()
         await server.call("reserve", saga_id, item="a")
@@ -47,8 +48,8 @@ async def test_a_failing_step_undoes_what_came_before_it(world: World, database:
     assert world.order == ["reserve(a)", "release(a)"]
 
 
+@pytest.mark.case(17, 19)
 async def test_a_step_that_failed_after_its_effect_is_undone_first(world: World, database: Path) -> None:
-    """CASES C17, C19."""
     async with served(database) as server:
         saga_id = await server.begin()
         await server.call("reserve", saga_id, item="a")
@@ -57,6 +58,7 @@ async def test_a_step_that_failed_after_its_effect_is_undone_first(world: World,
     assert world.order == ["reserve(a)", "reserve(b)", "release(b)", "release(a)"]
 
 
+@pytest.mark.case(78)
 @pytest.mark.parametrize(
     ("tool", "arguments", "error"),
     [
@@ -68,7 +70,6 @@ async def test_a_step_that_failed_after_its_effect_is_undone_first(world: World,
 async def test_what_no_tool_accepts_costs_nothing(
     world: World, database: Path, tool: str, arguments: dict[str, object], error: type[Exception]
 ) -> None:
-    """CASES C78."""
     async with served(database) as server:
         saga_id = await server.begin()
         with pytest.raises(error):
@@ -212,8 +213,8 @@ async def test_a_step_between_two_attempts_is_not_sent_again_once_the_saga_is_ab
 # --- on_error (S4) --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case(76)
 async def test_on_hold_a_failed_step_keeps_the_saga_open_until_it_is_accepted(world: World, database: Path) -> None:
-    """CASES C76."""
     async with served(database, on_error=OnError.HOLD) as server:
         saga_id = await server.begin()
         await server.call("reserve", saga_id, item="a")
@@ -225,8 +226,9 @@ async def test_on_hold_a_failed_step_keeps_the_saga_open_until_it_is_accepted(wo
     assert world.standing == ["reserve(a)"]
 
 
+@pytest.mark.case(76)
 async def test_an_undone_saga_refuses_steps_and_commit(world: World, database: Path) -> None:
-    """DESIGN.md rule 11; CASES C76."""
+    """DESIGN.md rule 11."""
     async with served(database) as server:
         saga_id = await server.begin()
         await server.call("reserve", saga_id, item="a", mode="err_before")
@@ -273,8 +275,9 @@ async def test_whatever_a_tool_raises_the_engine_lives(world: World, database: P
 # --- probes (S3.4) --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case(3)
 async def test_a_probe_that_finds_the_effect_settles_the_step(world: World, database: Path) -> None:
-    """CASES C03: no abort follows."""
+    """No abort follows."""
     async with served(database) as server:
         reply = await server.call("charge", cents=5, mode="err_after")
         saga = await server.until(reply.saga_id, lambda saga: saga.step(1).state is StepState.SUCCEEDED)
@@ -299,8 +302,9 @@ async def test_a_probe_that_finds_nothing_is_believed_only_after_the_call_has_se
     assert world.sent("refund") == []
 
 
+@pytest.mark.case(7)
 async def test_a_step_that_nobody_can_settle_waits_for_a_person(world: World, database: Path) -> None:
-    """S6.8; CASES C07: other steps are undone in order, this one is not undone blindly."""
+    """S6.8: other steps are undone in order, this one is not undone blindly."""
     world.plan(find_charge=["fail_before"])
     async with served(database) as server:
         saga_id = await server.begin()

@@ -25,8 +25,9 @@ from saga_mcp.log.port import Decide, Decided, SagaLog
 from saga_mcp.tools.python import PythonTool, PythonUndo
 
 
+@pytest.mark.case(45)
 async def test_nothing_is_sent_where_the_intent_cannot_be_stored(world: World, database: Path) -> None:
-    """DESIGN.md rule 1; CASES C45."""
+    """DESIGN.md rule 1."""
     async with served(database, wrap=lambda log: BlockedLog(log, StepIntended, times=1)) as server:
         with pytest.raises(LogUnavailable):
             await server.call("reserve", item="a")

@@ -29,8 +29,9 @@ async def _decide(server: Server, saga_id: str, step: int, verb: str) -> None:
 # --- abort (S5.1) ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case(34)
 async def test_undo_never_overtakes_do(world: World, database: Path) -> None:
-    """CASES C34: the abort closes the saga at once, and waits for what runs."""
+    """The abort closes the saga at once, and waits for what runs."""
     async with served(database, reply_within_s=0.2) as server:
         saga_id = await server.begin()
         async with anyio.create_task_group() as calls:
@@ -46,8 +47,9 @@ async def test_undo_never_overtakes_do(world: World, database: Path) -> None:
     assert world.order == ["reserve(a)", "release(a)"]
 
 
+@pytest.mark.case(37)
 async def test_abort_waits_for_a_thread_whose_caller_has_gone(world: World, database: Path) -> None:
-    """CASES C37: a thread cannot be stopped."""
+    """A thread cannot be stopped."""
     async with served(database) as server:
         saga_id = await server.begin()
         with anyio.CancelScope() as request:
@@ -66,8 +68,9 @@ async def test_abort_waits_for_a_thread_whose_caller_has_gone(world: World, data
     assert world.order == ["hold(a)", "unhold(a)"]
 
 
+@pytest.mark.case(92)
 async def test_steps_are_undone_in_the_reverse_of_the_order_in_which_they_ended(world: World, database: Path) -> None:
-    """CASES C92, with overlapping steps in the middle."""
+    """With overlapping steps in the middle."""
     async with served(database) as server:
         saga_id = await server.begin()
         await server.call("reserve", saga_id, item="1")
@@ -84,8 +87,8 @@ async def test_steps_are_undone_in_the_reverse_of_the_order_in_which_they_ended(
     assert pairs == ["sent", "did"] * 5
 
 
+@pytest.mark.case(33)
 async def test_an_abort_that_arrives_first_keeps_the_step_out(world: World, database: Path) -> None:
-    """CASES C33."""
     async with served(database) as server:
         saga_id = await server.begin()
         await server.abort(saga_id)
@@ -94,8 +97,8 @@ async def test_an_abort_that_arrives_first_keeps_the_step_out(world: World, data
     assert world.sent() == []
 
 
+@pytest.mark.case(95)
 async def test_abort_after_commit_changes_nothing(world: World, database: Path) -> None:
-    """CASES C95."""
     async with served(database) as server:
         reply = await server.call("reserve", item="a")
         await server.commit(reply.saga_id)
@@ -105,8 +108,9 @@ async def test_abort_after_commit_changes_nothing(world: World, database: Path) 
     assert world.standing == ["reserve(a)"]
 
 
+@pytest.mark.case(51)
 async def test_an_undo_is_told_why_and_with_which_exact_values(world: World, database: Path) -> None:
-    """CASES C51; saga_tools.Undo.cause."""
+    """saga_tools.Undo.cause."""
     async with served(database) as server:
         saga_id = await server.begin()
         await server.call("reserve", saga_id, item="a")
@@ -121,11 +125,12 @@ async def test_an_undo_is_told_why_and_with_which_exact_values(world: World, dat
 # --- attempts (S6.5) ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case(61, 62)
 @pytest.mark.parametrize("how", ["err_before", "fail_before"])
 async def test_an_undo_that_keeps_failing_is_a_dead_letter_after_its_attempts(
     world: World, database: Path, how: str
 ) -> None:
-    """CASES C61, C62: exactly four calls, growing gaps, one key, and others go on."""
+    """Exactly four calls, growing gaps, one key, and others go on."""
     world.plan(release=[how])
     clock = HastyClock()
     async with served(database, clock=clock) as server:
@@ -187,6 +192,7 @@ async def test_between_attempts_nothing_is_sent_before_its_time(world: World, da
     assert len(world.sent("release")) == 2
 
 
+@pytest.mark.case(65)
 @pytest.mark.parametrize(
     ("policy", "undone"),
     [(OnUndoFailure.HALT, ["release(3)"]), (OnUndoFailure.CONTINUE, ["release(3)", "release(1)"])],
@@ -194,7 +200,7 @@ async def test_between_attempts_nothing_is_sent_before_its_time(world: World, da
 async def test_a_stuck_undo_halts_the_older_ones_or_does_not(
     world: World, database: Path, policy: OnUndoFailure, undone: list[str]
 ) -> None:
-    """S5.4; CASES C65: either way everything resumes."""
+    """S5.4: either way everything resumes."""
     world.plan(unhold=["give_up"])
     async with served(database, on_undo_failure=policy) as server:
         saga_id = await server.begin()
@@ -210,6 +216,7 @@ async def test_a_stuck_undo_halts_the_older_ones_or_does_not(
     assert world.standing == []
 
 
+@pytest.mark.case(62)
 @pytest.mark.parametrize(
     ("verb", "state", "stands"),
     [("undone", StepState.COMPENSATED, ["hold(b)"]), ("exempt", StepState.EXEMPT, ["hold(b)"])],
@@ -217,7 +224,6 @@ async def test_a_stuck_undo_halts_the_older_ones_or_does_not(
 async def test_a_person_settles_a_dead_letter_and_the_rest_is_undone(
     world: World, database: Path, verb: str, state: StepState, stands: list[str]
 ) -> None:
-    """CASES C62."""
     world.plan(unhold=["give_up"])
     async with served(database) as server:
         saga_id = await server.begin()
@@ -268,6 +274,7 @@ async def test_an_undo_that_only_a_person_can_do_halts_and_resumes(world: World,
     assert world.standing == ["post(bob)"]
 
 
+@pytest.mark.case(63)
 @pytest.mark.parametrize(
     "loud", ["SystemExit", "KeyboardInterrupt", "CancelledError", "ExceptionGroup", "RecursionError", "GeneratorExit"]
 )
@@ -275,7 +282,6 @@ async def test_an_undo_that_only_a_person_can_do_halts_and_resumes(world: World,
 async def test_whatever_an_undo_raises_counts_as_an_attempt_and_the_engine_lives(
     world: World, database: Path, tool: str, undo: str, loud: str
 ) -> None:
-    """CASES C63."""
     world.plan(**{undo: [loud, "ok"]})
     async with served(database) as server:
         reply = await server.call(tool, item="a")
@@ -318,8 +324,9 @@ async def test_a_late_answer_of_an_undo_counts(world: World, database: Path) -> 
 # --- parts (S6.2) ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case(18)
 async def test_parts_that_a_call_registered_are_undone_newest_first(world: World, database: Path) -> None:
-    """CASES C18: the call itself failed half way."""
+    """The call itself failed half way."""
     async with served(database) as server:
         reply = await server.call("reserve_many", items=["a", "b", "c"], mode="fail_before")
         assert await server.state(reply.saga_id) == "compensated"

@@ -38,9 +38,10 @@ def finish(worker: subprocess.Popen[str]) -> Any:  # noqa: ANN401 - whatever the
     return json.loads(out)
 
 
+@pytest.mark.case(44)
 @pytest.mark.slow
 async def test_four_processes_with_fifty_sagas_of_five_steps_lose_nothing(path: Path) -> None:
-    """C44: also starts them all on a file that does not exist, so the schema is created once."""
+    """Also starts them all on a file that does not exist, so the schema is created once."""
     workers = [start(path, "sagas", str(number), "50", "5") for number in range(4)]
     for worker in workers:
         finish(worker)
@@ -60,8 +61,8 @@ async def test_two_processes_that_append_to_one_saga_lose_no_step(log: SagaLog, 
     assert [step.number for step in (await log.load("sg-a")).steps] == list(range(1, 81))
 
 
+@pytest.mark.case(28)
 async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(log: SagaLog, path: Path) -> None:
-    """C28."""
     count = 50
     for number in range(count):
         await log.decide(f"sg-race-{number}", opening())

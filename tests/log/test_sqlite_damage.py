@@ -128,8 +128,8 @@ async def test_trouble_that_is_over_needs_no_restart(path: Path) -> None:
 # --- newer, quarantined -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case(97)
 async def test_a_log_of_a_newer_version_is_refused_in_one_line(path: Path) -> None:
-    """C97."""
     await fill(path)
     with foreign(path) as newer:
         newer.execute("UPDATE saga_log_meta SET epoch=?", (EPOCH + 1,))
@@ -148,6 +148,7 @@ async def test_a_process_that_was_overtaken_by_an_upgrade_stops_writing(path: Pa
             await log.decide("sg-a", intending())
 
 
+@pytest.mark.case(67)
 @pytest.mark.parametrize(
     "damage",
     [
@@ -160,7 +161,6 @@ async def test_a_process_that_was_overtaken_by_an_upgrade_stops_writing(path: Pa
     ],
 )
 async def test_a_saga_that_cannot_be_read_stops_no_other(path: Path, damage: str) -> None:
-    """C67."""
     async with SqlSagaLog.open(path) as log:
         for name in ("sg-bad", "sg-good"):
             await log.decide(name, opening())

@@ -37,8 +37,8 @@ from saga_mcp.log.sql.trouble import (
 # --- locked -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.case(45)
 async def test_under_a_foreign_write_lock_reads_go_on_and_writes_give_up_in_time(path: Path) -> None:
-    """C45."""
     async with SqlSagaLog.open(path, busy_budget_s=0.5) as log:
         await log.decide("sg-a", opening())
         with foreign(path) as holder:
@@ -125,8 +125,8 @@ def small_disk(tmp_path: Path) -> Generator[Path]:
         subprocess.run(["umount", "-l", str(place)], check=True)  # noqa: S607 - the system's own
 
 
+@pytest.mark.case(108)
 async def test_a_full_disk_refuses_the_step_and_works_again_after_space_is_freed(small_disk: Path) -> None:
-    """C108."""
     async with SqlSagaLog.open(small_disk / "saga.db") as log:
         await log.decide("sg-a", opening())
         before = (await log.load("sg-a")).seq
@@ -248,8 +248,8 @@ async def test_a_log_that_is_left_under_cancellation_closes_its_files(path: Path
     assert [file.name for file in path.parent.iterdir()] == ["saga.db"]
 
 
+@pytest.mark.case(100)
 def test_a_log_that_nobody_closed_does_not_keep_the_process(path: Path) -> None:
-    """C100."""
     script = f"""
 import asyncio, sys
 from pathlib import Path

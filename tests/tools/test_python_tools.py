@@ -56,8 +56,8 @@ async def test_a_result_that_is_no_object_is_wrapped_in_the_answer_only() -> Non
     assert outcome.answer.text == f'{{"result": {2**70}}}'
 
 
+@pytest.mark.case(54)
 async def test_a_result_that_json_cannot_carry_does_not_lose_the_effect() -> None:
-    """C54."""
     registry, done = ToolRegistry(), list[str]()
 
     @registry.tool(kind="pivot")
@@ -116,8 +116,8 @@ async def test_an_author_can_say_that_errors_mean_no_effect() -> None:
     assert outcome.effect is Effect.NONE
 
 
+@pytest.mark.case(55, 56)
 def test_arguments_are_decoded_by_the_functions_own_schema() -> None:
-    """C55, C56."""
     registry = ToolRegistry()
 
     @registry.tool(kind="read_only")

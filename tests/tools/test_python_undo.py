@@ -72,6 +72,7 @@ async def test_stored_values_that_fit_no_more_are_for_a_person_and_nothing_is_ca
     assert world.seen == []
 
 
+@pytest.mark.case(63)
 @pytest.mark.parametrize(
     ("error", "outcome"),
     [
@@ -92,7 +93,6 @@ async def test_stored_values_that_fit_no_more_are_for_a_person_and_nothing_is_ca
 )
 @pytest.mark.parametrize("is_async", [True, False], ids=["async", "plain"])
 async def test_what_an_undo_raises_is_an_outcome(*, error: BaseException, outcome: UndoOutcome, is_async: bool) -> None:
-    """C63."""
     registry = ToolRegistry()
 
     @registry.tool

@@ -82,8 +82,9 @@ async def test_a_natively_cancelled_task_passes_the_cancellation_to_the_coroutin
             await task
 
 
+@pytest.mark.case(37)
 async def test_the_wait_for_a_thread_lasts_until_it_ends_although_cancelled() -> None:
-    """C37: a thread cannot be stopped, so its effect still comes, and the wait must see it."""
+    """A thread cannot be stopped, so its effect still comes, and the wait must see it."""
     may_end, ended = threading.Event(), list[object]()
 
     def tool() -> str:
@@ -167,8 +168,9 @@ async def test_a_plain_function_that_returns_a_coroutine_is_awaited() -> None:
     assert effects == ["done"]
 
 
+@pytest.mark.case(100)
 def test_a_hung_thread_does_not_keep_the_interpreter_alive() -> None:
-    """C100: hosts wait, then kill."""
+    """Hosts wait, then kill."""
     program = """
 import anyio, threading
 from saga_mcp.tools.running import ToolThreads, run
