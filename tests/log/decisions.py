@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import SagaAborted, SagaClosed
 from saga_mcp.domain.events import (
     AbortRequested,
@@ -13,6 +14,8 @@ from saga_mcp.domain.events import (
     StepPlan,
     StepSucceeded,
 )
+from saga_mcp.domain.frozen import BoundUndo
+from saga_mcp.domain.saga_decisions import request_abort
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue, Kind, PartAction, Phase
 from saga_mcp.log.port import Decide, Decision
@@ -47,6 +50,12 @@ def committing(saga: Saga) -> Decision:
 def aborting(saga: Saga) -> Decision:
     _require_active(saga)
     return Decision(events=(AbortRequested(cause="agent"),))
+
+
+def rolling_back(saga: Saga) -> Decision:
+    """The abort as the domain drafts it."""
+    driving = Driving(driver="own-1", bind=lambda _: BoundUndo())
+    return Decision(events=request_abort(saga, driving, cause="agent"))
 
 
 def looking(_: Saga) -> Decision:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.log.decisions import aborting, append, committing, intending, looking, opening, succeeding
+from tests.log.decisions import aborting, append, committing, intending, looking, opening, rolling_back, succeeding
 from tests.log.failing import AnswerLost, FailingLog, FailWhen
 
 from saga_mcp.domain.errors import IllegalTransition, LogUnavailable, Refused, SagaClosed, SagaNotFound
@@ -45,6 +45,27 @@ async def test_a_decision_sees_the_state_and_what_it_returns_is_stored(log: Saga
     loaded = await log.load("sg-a")
     assert loaded == decided.saga
     assert loaded.steps[0].plan.args == {"cents": 2**63 + 1}
+
+
+async def test_the_state_a_decision_leads_to_is_the_one_that_its_stored_events_give(
+    log: SagaLog, other: SagaLog
+) -> None:
+    await log.decide("sg-a", opening())
+    await log.decide("sg-a", intending())
+    await log.decide("sg-a", succeeding())
+    aborted = await log.decide("sg-a", rolling_back)
+    assert (aborted.saga.phase, await other.load("sg-a")) == (Phase.COMPENSATING, aborted.saga)
+
+
+async def test_events_drafted_on_another_state_are_not_stored_where_they_are_illegal(log: SagaLog) -> None:
+    await log.decide("sg-a", opening())
+    old = (await log.decide("sg-a", intending())).saga
+    made = rolling_back(old)
+    await log.decide("sg-a", succeeding())
+    await log.decide("sg-a", committing)
+    with pytest.raises(IllegalTransition):
+        await log.decide("sg-a", lambda _: made)
+    assert (await log.load("sg-a")).phase is Phase.COMMITTED
 
 
 async def test_a_new_saga_is_handed_in_empty(log: SagaLog) -> None:

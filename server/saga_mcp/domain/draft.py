@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Self, TypeAlias
 
 from saga_mcp.domain.events import (
     AbortDeferred,
@@ -17,7 +17,7 @@ from saga_mcp.domain.events import (
     StepFellInDoubt,
 )
 from saga_mcp.domain.frozen import BoundUndo
-from saga_mcp.domain.machine import apply
+from saga_mcp.domain.machine import apply, fold
 from saga_mcp.domain.on_saga import reopens
 from saga_mcp.domain.rollback import in_scope, rollback_done
 from saga_mcp.domain.state import Saga, Step
@@ -35,10 +35,36 @@ class Driving:
     bind: Bind
 
 
+class Drafted(tuple[Event, ...]):  # noqa: SLOT001 - a tuple with slots of its own does not exist
+    """The events of a decision, with the state they were made for and the one they lead to."""
+
+    before: Saga
+    after: Saga
+
+    def __new__(cls, events: Iterable[Event], before: Saga, after: Saga) -> Self:
+        """Only for a `Draft`, which has applied the events."""
+        drafted = super().__new__(cls, events)
+        drafted.before = before
+        drafted.after = after
+        return drafted
+
+
+def after(saga: Saga, events: tuple[Event, ...]) -> Saga:
+    """The state after a decision's events. What a draft applied to this very state is not applied again.
+
+    Raises:
+        IllegalTransition: an event is not allowed.
+    """
+    if isinstance(events, Drafted) and events.before is saga:
+        return events.after
+    return fold(saga, events)
+
+
 class Draft:
     """Events to append, and the state they lead to."""
 
     def __init__(self, saga: Saga) -> None:
+        self._before = saga
         self.saga = saga
         self.events: list[Event] = []
 
@@ -46,6 +72,11 @@ class Draft:
         """Append `event`; the machine checks it at once."""
         self.saga = apply(self.saga, event)
         self.events.append(event)
+
+    def add_all(self, events: tuple[Event, ...]) -> None:
+        """Append what another decision made of the state so far."""
+        self.saga = after(self.saga, events)
+        self.events += events
 
     def step(self, number: int) -> Step:
         """The step as it stands after the events so far."""
@@ -109,7 +140,11 @@ class Draft:
             self.abort(request, driving.bind)
         if rollback_done(self.saga):
             self.add(RollbackFinished())
-        return tuple(self.events)
+        return self.drafted()
+
+    def drafted(self) -> Drafted:
+        """The events so far."""
+        return Drafted(self.events, self._before, self.saga)
 
 
 def whole(cause: str, driver: str, by: str = "", reason: str = "") -> AbortRequested:

@@ -108,7 +108,7 @@ def begin_step(
     _require_kind(draft.saga, plan)
     lost_before = tuple(number for number in received if saga.step(number).reply_lost)
     draft.add(StepIntended(step=len(saga.steps) + 1, plan=plan, owner=owner, seen=seen, received=lost_before))
-    return tuple(draft.events)
+    return draft.drafted()
 
 
 def _require_kind(saga: Saga, plan: StepPlan) -> None:
@@ -255,7 +255,7 @@ def set_savepoint(saga: Saga, name: str) -> tuple[Event, ...]:
         steps = ", ".join(str(number) for number in unsettled)
         message = f"No save-point was set: step {steps} is not settled. Use saga_status, then try again."
         raise StepUnsettled(message, unsettled) from error
-    return tuple(draft.events)
+    return draft.drafted()
 
 
 def flag_idle(saga: Saga) -> tuple[Event, ...]:
@@ -292,8 +292,6 @@ def take_over(saga: Saga, driving: Driving, dead: Callable[[str], bool]) -> tupl
         # A living driver may still hold a step of a process that died.
         return lost(saga, dead, driving.bind)
     draft = Draft(saga)
-    for event in claim(saga, driving.driver):
-        draft.add(event)
-    for event in lost(draft.saga, dead, driving.bind):
-        draft.add(event)
+    draft.add_all(claim(saga, driving.driver))
+    draft.add_all(lost(draft.saga, dead, driving.bind))
     return draft.close(driving)

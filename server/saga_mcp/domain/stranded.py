@@ -59,9 +59,8 @@ def end_stranded(
     for attempt in attempts_of(saga, owner):
         if attempt in stranded:
             end = _end_undo if attempt.part else _end_step
-            for event in end(draft.saga, attempt, attempt in sent, driving):
-                draft.add(event)
-    return tuple(draft.events)
+            draft.add_all(end(draft.saga, attempt, attempt in sent, driving))
+    return draft.drafted()
 
 
 def _end_step(saga: Saga, attempt: Attempt, sent: bool, driving: Driving) -> tuple[Event, ...]:  # noqa: FBT001 - one of two alike

@@ -31,15 +31,13 @@ def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind) -> tuple[Event, ..
     driving = Driving(driver=saga.driver, bind=bind)
     for step in saga.loose_steps:
         if (step.running or step.state is StepState.INTENDED) and not step.exhausted and dead(step.owner):
-            for event in _lost_step(draft.saga, draft.step(step.number), driving):
-                draft.add(event)
+            draft.add_all(_lost_step(draft.saga, draft.step(step.number), driving))
     if saga.undoing:
         number = saga.undoing
         for part in saga.step(number).parts or ():
             if part.running and dead(part.owner):
-                for event in undo_lost(draft.saga, number, part.id, _REASON, driving):
-                    draft.add(event)
-    return tuple(draft.events)
+                draft.add_all(undo_lost(draft.saga, number, part.id, _REASON, driving))
+    return draft.drafted()
 
 
 def _lost_step(saga: Saga, step: Step, driving: Driving) -> tuple[Event, ...]:

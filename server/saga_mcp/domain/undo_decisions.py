@@ -74,8 +74,7 @@ def undo_done(
         draft.add(UndoSucceeded(step=number, part=part, answer=answer))
     elif open_to_settling(now, SettledBy.LATE_ANSWER, done=True):
         draft.add(UndoSettled(step=number, part=part, done=True, by=SettledBy.LATE_ANSWER, answer=answer))
-    for event in follow(draft.saga):
-        draft.add(event)
+    draft.add_all(follow(draft.saga))
     return draft.close(driving)
 
 

@@ -15,7 +15,8 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.sql import ColumnElement
 
-from saga_mcp.domain import attention, duties, machine
+from saga_mcp.domain import attention, duties
+from saga_mcp.domain.draft import after
 from saga_mcp.domain.errors import LogConflict, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import dump_json, encode
@@ -188,27 +189,25 @@ class Batches:
             state = draft.saga
             try:
                 decision = decide(state)
-                rows: list[Mapping[str, Any]] = []
-                for event in decision.events:
-                    state = machine.apply(state, event)
-                    encoded = encode(event)
-                    rows.append(
-                        {
-                            "saga_id": state.id,
-                            "seq": state.seq,
-                            "type": encoded.type,
-                            "version": encoded.version,
-                            "at": at,
-                            "batch_id": batch_id,
-                            "facts": encoded.facts,
-                            "payload": encoded.payload,
-                        }
-                    )
+                decided = Decided(before=state, saga=after(state, decision.events))
+                rows = [
+                    {
+                        "saga_id": state.id,
+                        "seq": seq,
+                        "type": encoded.type,
+                        "version": encoded.version,
+                        "at": at,
+                        "batch_id": batch_id,
+                        "facts": encoded.facts,
+                        "payload": encoded.payload,
+                    }
+                    for seq, encoded in enumerate(map(encode, decision.events), state.seq + 1)
+                ]
             except BaseException as error:  # noqa: BLE001 - raised to the caller whose decision it was; its neighbours go on
                 draft.outcomes.append(error)
                 continue
-            draft.outcomes.append(Decided(before=draft.saga, saga=state))
-            draft.saga = state
+            draft.outcomes.append(decided)
+            draft.saga = decided.saga
             draft.rows += rows
             draft.pairs += decision.pairs
         return draft
