@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.e2e.product import Product
 from tests.world.reading import World
 
 
@@ -24,3 +25,9 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     return tmp_path / "saga.db"
+
+
+@pytest.fixture
+def product(tmp_path: Path) -> Product:
+    """The product over real pipes, serving LEDGER."""
+    return Product(tmp_path)

@@ -7,6 +7,7 @@ decided once, when the server is built: the list is the same for every connectio
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, cast
 
 import mcp_types as types
@@ -14,6 +15,7 @@ import mcp_types as types
 from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.edge import wording
+from saga_mcp.edge.promise import Promise
 from saga_mcp.engine.port import SagaIdMistyped
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import InvalidArguments, Tool
@@ -45,7 +47,7 @@ class CallArguments:
     step_key: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Governed:
     """A governed tool as agents see it."""
 
@@ -67,6 +69,12 @@ class Governed:
     def keeps_structured(self) -> bool:
         """Whether an object as structured result can be passed on: its schema is advertised, or it never had one."""
         return self.listed.output_schema is not None or self.tool.listing.output_schema is None
+
+    @cached_property
+    def promise(self) -> Promise | None:
+        """What clients hold a result to, or None where the tool promises nothing."""
+        schema = self.listed.output_schema
+        return None if schema is None else Promise(schema)
 
     def split(self, arguments: Mapping[str, JsonValue]) -> CallArguments:
         """Tell the saga's own arguments from the tool's.

@@ -13,10 +13,10 @@ import mcp_types as types
 from pydantic import TypeAdapter, ValidationError
 
 from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_mcp.edge import wording
 from saga_mcp.edge.clean import big_integers, clean, present
 from saga_mcp.edge.listing import Governed
 from saga_mcp.edge.look import Look
-from saga_mcp.edge.wording import exact
 from saga_mcp.tools.port import ToolAnswer
 
 _META_KEY = "saga"
@@ -56,6 +56,8 @@ def brief(look: Look, *, step: int = 0, code: str = "") -> JsonObject:
 def read_reply(answer: ToolAnswer, tool: Governed) -> types.CallToolResult:
     """The reply of a read-only tool: it gains nothing."""
     structured = _kept(answer, tool)
+    if _unfit(answer, tool, structured):
+        return _told_as_error(answer, tool, _meta(answer) or {}, {}, [])
     return _result(
         [*_blocks(answer), *_left_out(answer, structured)],
         structured=structured,
@@ -76,20 +78,47 @@ def step_reply(
         few: for an object-valued structured result.
         texts: the last text blocks.
     """
-    structured = _kept(answer, tool)
+    kept = _kept(answer, tool)
     integers = {}
     if answer.has_structured:
         integers = {at: digits for at, digits in big_integers(answer.structured).items() if digits not in answer.text}
     if integers:
         shown = dict(list(integers.items())[:_FACTS_INTEGERS])
-        texts = [exact(shown), *texts]
+        texts = [wording.exact(shown), *texts]
     meta = _meta(answer) or {}
+    structured: JsonObject | None = None if kept is None else {**kept, tool.facts_name: few}
+    if _unfit(answer, tool, structured):
+        return _told_as_error(answer, tool, meta, all_facts, texts)
     return _result(
         [*_blocks(answer), *_left_out(answer, structured), *map(_text, texts)],
-        structured=None if structured is None else {**structured, tool.facts_name: few},
+        structured=structured,
         is_error=answer.is_error,
-        meta={**meta, ("saga__facts" if _META_KEY in meta else _META_KEY): all_facts},
+        meta=_with_facts(meta, all_facts),
     )
+
+
+def _unfit(answer: ToolAnswer, tool: Governed, structured: JsonObject | None) -> bool:
+    """Whether strict clients would throw this success away, because it is not what the output schema promises."""
+    if answer.is_error or tool.promise is None:
+        return False
+    return structured is None or not tool.promise.kept_by(structured)
+
+
+def _told_as_error(
+    answer: ToolAnswer, tool: Governed, meta: JsonObject, all_facts: JsonObject, texts: Sequence[str]
+) -> types.CallToolResult:
+    """A success as clients deliver it whatever the schema says: errors are exempt from it (docs/decisions.md)."""
+    first = wording.unfit_answer(tool.listed.name)
+    return _result(
+        [_text(first), *_blocks(answer), *_left_out(answer, None), *map(_text, texts)],
+        structured=None,
+        is_error=True,
+        meta=_with_facts(meta, {**all_facts, "code": "unfit_answer"}),
+    )
+
+
+def _with_facts(meta: JsonObject, all_facts: JsonObject) -> JsonObject:
+    return {**meta, ("saga__facts" if _META_KEY in meta else _META_KEY): all_facts}
 
 
 def refusal(

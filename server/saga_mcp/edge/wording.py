@@ -238,6 +238,14 @@ def replayed(number: int, *, key: bool, on_repeat: OnRepeat) -> str:
     return f"[replayed: step {number} did this already and its answer is repeated here; nothing was sent; {again}]"
 
 
+def unfit_answer(tool: str) -> str:
+    """Said before a success that breaks its tool's own output schema, which strict clients would throw away."""
+    return (
+        f"Not an error: {escape(tool)} has done its work. Do not call it again. Its answer is not what its output "
+        "schema promises, so it is given as text."
+    )
+
+
 def exact(integers: dict[str, str]) -> str:
     """Said where a host may have rounded integers of the result (CASES C51)."""
     listed = ", ".join(f"{escape(pointer) or 'result'} = {digits}" for pointer, digits in integers.items())
