@@ -125,12 +125,13 @@ class Client:
     async def ask(self, name: str, /, **arguments: object) -> int:
         """Send a call, and return its id at once."""
         self._next += 1
+        request_id = self._next
         try:
             params = {"name": name, "arguments": arguments}
-            await self.raw.send({"jsonrpc": "2.0", "id": self._next, "method": "tools/call", "params": params})
+            await self.raw.send({"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params})
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
             raise ServerDied from error
-        return self._next
+        return request_id
 
     async def cancel(self, request_id: int) -> None:
         await self.raw.send(
