@@ -156,7 +156,7 @@ async def test_a_step_that_arrives_with_an_abort_is_undone_or_never_sent(product
     async with product.serve() as agent:
         for number in range(20):
             saga_id = await agent.begin()
-            requests = [("saga_abort", {}), ("reserve", {"item": str(number)})]
+            requests: list[tuple[str, dict[str, object]]] = [("saga_abort", {}), ("reserve", {"item": str(number)})]
             if number % 2:
                 requests.reverse()
             asked = [await agent.ask(name, saga_id=saga_id, **arguments) for name, arguments in requests]
