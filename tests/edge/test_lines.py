@@ -74,16 +74,29 @@ def test_no_line_is_fatal(line: bytes) -> None:
     assert isinstance(message, Unreadable | types.JSONRPCNotification) or message.jsonrpc == "2.0"
 
 
+def refused_ids(line: bytes) -> list[types.RequestId | None]:
+    message = read_line(line)
+    assert isinstance(message, Unreadable)
+    return [reply.id for reply in message.replies]
+
+
 @pytest.mark.parametrize("request_id", ["true", "null", "1.5", "{}"])
-def test_a_refusal_needs_an_id_a_request_may_have(request_id: str) -> None:
-    line = b'{"jsonrpc":"2.0","id":%s,"method":"x","params":[1]}' % request_id.encode()
-    assert read_line(line) == Unreadable(replies=())
+def test_a_refusal_by_id_needs_an_id_a_request_may_have(request_id: str) -> None:
+    assert refused_ids(b'{"jsonrpc":"2.0","id":%s,"method":"x","params":[1]}' % request_id.encode()) == [None]
+
+
+@given(value=json_values, levels=st.integers(0, 6), request_id=st.integers(0, 2**31) | st.text(max_size=5))
+def test_whatever_lies_around_the_depths_the_id_is_found(value: object, levels: int, request_id: int | str) -> None:
+    """Siblings, strings with brackets in them, and keys called `id` elsewhere mislead nobody."""
+    deep = "[" * 3000 + "]" * 3000
+    for _ in range(levels):
+        deep = '{"id":1,"beside":%s,"deep":%s}' % (json.dumps(value), deep)  # noqa: UP031 - braces abound
+    line = '{"params":{"x":%s,"id":2},"method":"x","id":%s,"jsonrpc":"2.0"}' % (deep, json.dumps(request_id))  # noqa: UP031 - the same
+    assert refused_ids(line.encode("utf-8")) == [request_id]
 
 
 def test_a_refused_number_costs_no_reply() -> None:
     """Python reads no integer of more than 4,300 digits; the caller would wait for ever."""
     line = b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"n":%s}}' % (b"9" * 5000)
-    message = read_line(line)
-    assert isinstance(message, Unreadable)
-    assert [reply.id for reply in message.replies] == [7]
-    assert read_line(b'{"jsonrpc":"2.0","id":%s,"method":"x","params":{}}' % (b"9" * 5000)) == Unreadable(replies=())
+    assert refused_ids(line) == [7]
+    assert refused_ids(b'{"jsonrpc":"2.0","id":%s,"method":"x","params":{}}' % (b"9" * 5000)) == [None]

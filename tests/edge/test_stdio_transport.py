@@ -122,43 +122,65 @@ def request_line(request_id: int, text: bytes) -> bytes:
     return json.dumps(tool_call(request_id, "echo", text="TEXT")).encode().replace(b"TEXT", text)
 
 
-UNREADABLE = {
-    "garbage": b"garbage",
+DEEP = b"[" * 100_000 + b"]" * 100_000
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+
+SILENT = {
     "blank": b"",
     "white-space": b" \t\r",
-    "binary": b"\xff\xfe\x00",
-    "brackets-never-closed": b"[" * 10_000,
-    "brackets-closed": b"[" * 10_000 + b"]" * 10_000,
-    "empty-batch": b"[]",
-    "null": b"null",
     "reply-with-a-bad-result": b'{"jsonrpc":"2.0","id":7,"result":5}',
+    "reply-with-a-bad-error": b'{"jsonrpc":"2.0","id":null,"error":5}',
     "reply-to-nothing": b'{"jsonrpc":"2.0","id":7,"result":{}}',
     "call-as-notification": b'{"jsonrpc":"2.0","method":"tools/call"}',
+    "notification-with-bad-params": b'{"jsonrpc":"2.0","method":"tools/call","params":[1]}',
+    "deep-notification": b'{"jsonrpc":"2.0","method":"x","params":{"deep":' + DEEP + b"}}",
 }
 
 
-REFUSED: dict[str, tuple[bytes, list[int]]] = {
-    "params-as-array": (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}', [7]),
-    "wrong-version": (b'{"jsonrpc":"1.0","id":7,"method":"tools/list"}', [7]),
-    "batch": (b"[" + request_line(7, b"x") + b"," + request_line(8, b"y") + b"]", [7, 8]),
-    "lone-surrogate-escape": (request_line(7, rb"half \ud83d"), [7]),
-    "invalid-utf-8-in-a-string": (request_line(7, b"\xff\xc0"), [7]),
-    "300-levels": (request_line(7, b'", "deep": ' + b"[" * 300 + b"]" * 300 + b', "x": "'), [7]),
+REFUSED: dict[str, tuple[bytes, int, list[int | str | None]]] = {
+    "params-as-array": (b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":[1]}', INVALID_REQUEST, [7]),
+    "wrong-version": (b'{"jsonrpc":"1.0","id":7,"method":"tools/list"}', INVALID_REQUEST, [7]),
+    "batch": (b"[" + request_line(7, b"x") + b"," + request_line(8, b"y") + b"]", INVALID_REQUEST, [7, 8]),
+    "lone-surrogate-escape": (request_line(7, rb"half \ud83d"), INVALID_REQUEST, [7]),
+    "invalid-utf-8-in-a-string": (request_line(7, b"\xff\xc0"), INVALID_REQUEST, [7]),
+    "300-levels": (request_line(7, b'", "deep": ' + b"[" * 300 + b"]" * 300 + b', "x": "'), INVALID_REQUEST, [7]),
+    "levels-before-the-id": (
+        b'{"params":{"id":1,"deep":' + DEEP + b',"\\"]":"}"},"method":"x","id":"late","jsonrpc":"2.0"}',
+        INVALID_REQUEST,
+        ["late"],
+    ),
+    "levels-after-the-id": (request_line(7, b'", "deep": ' + DEEP + b', "x": "'), INVALID_REQUEST, [7]),
+    "levels-in-a-batch": (
+        b"[" + request_line(7, b'", "deep": ' + DEEP + b', "x": "') + b"," + request_line(8, b"y") + b"]",
+        INVALID_REQUEST,
+        [7, 8],
+    ),
+    "an-id-that-is-none": (b'{"jsonrpc":"2.0","id":true,"method":"tools/list"}', INVALID_REQUEST, [None]),
+    "an-id-that-is-null": (b'{"jsonrpc":"2.0","id":null,"method":"tools/list"}', INVALID_REQUEST, [None]),
+    "an-id-that-is-a-fraction": (b'{"jsonrpc":"2.0","id":1.5,"method":"tools/list"}', INVALID_REQUEST, [None]),
+    "no-method": (b'{"jsonrpc":"2.0","id":7}', INVALID_REQUEST, [None]),
+    "garbage": (b"garbage", PARSE_ERROR, [None]),
+    "binary": (b"\xff\xfe\x00", PARSE_ERROR, [None]),
+    "cut": (request_line(7, b"x")[:-3], PARSE_ERROR, [None]),
+    "brackets-never-closed": (b"[" * 100_000, PARSE_ERROR, [None]),
+    "brackets-closed": (DEEP, INVALID_REQUEST, [None]),
+    "empty-batch": (b"[]", INVALID_REQUEST, [None]),
+    "null": (b"null", INVALID_REQUEST, [None]),
 }
 
 
-async def test_a_line_that_names_no_request_costs_only_itself(client: RawClient) -> None:
-    for name, line in UNREADABLE.items():
+async def test_a_line_that_asks_for_nothing_is_not_answered(client: RawClient) -> None:
+    for name, line in SILENT.items():
         await client.send(line)
         assert text_of(await client.call("echo", text=name)) == name
 
 
-async def test_a_request_that_cannot_be_read_is_refused_by_its_id(client: RawClient) -> None:
-    """The SDK's own reader drops it, and the caller waits for ever (mcp 2.3.0)."""
-    for name, (line, ids) in REFUSED.items():
+async def test_a_line_that_cannot_be_read_is_refused_by_its_id_or_with_the_id_null(client: RawClient) -> None:
+    """JSON-RPC 2.0, section 5. The SDK's own reader drops such a line, and the caller waits for ever (mcp 2.3.0)."""
+    for name, (line, code, ids) in REFUSED.items():
         await client.send(line)
         refusals = [await client.receive() for _ in ids]
-        assert [(reply["id"], reply["error"]["code"]) for reply in refusals] == [(known, -32600) for known in ids], name
+        assert [(reply["id"], reply["error"]["code"]) for reply in refusals] == [(known, code) for known in ids], name
         assert text_of(await client.call("echo", text=name)) == name
 
 

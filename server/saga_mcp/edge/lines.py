@@ -6,6 +6,8 @@ opposite: the tool has acted, so its reply is repaired rather than lost.
 """
 
 import json
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -17,14 +19,19 @@ from saga_mcp.edge.clean import clean
 _REFUSAL = (
     "unreadable message: expected one JSON-RPC object per line, in UTF-8, no lone surrogates, under 200 levels deep"
 )
+_NO_JSON = "unreadable message: this line is no JSON"
 _DEEPEST = 255
 _LONGEST_ID = 100
+_OUTLINE_LEVELS = 3
+"""Of a batch, of a request in it, and of its parameters."""
+_OUTLINE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+')
+"""Strings, whose brackets do not count, and runs of brackets."""
 _UNSENDABLE = "the call ended, but its reply cannot be written as JSON"
 
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A line that is no message, with an error reply for each request id that could be made out in it."""
+    """A line that is no message, with an error reply for each request in it, or for the line as a whole."""
 
     replies: tuple[types.JSONRPCError, ...]
 
@@ -32,13 +39,17 @@ class Unreadable:
 def read_line(line: bytes) -> types.JSONRPCMessage | Unreadable:
     """Return the message in `line`.
 
-    A line without a recognisable request id gets no reply: MCP knows no reply without an id, and strict clients treat
-    one as a broken connection.
+    Where no id can be made out, the error has the id null, as JSON-RPC wants it. What is plainly a notification or a
+    reply gets none: two sides that refuse each other's refusals would go on for ever.
     """
     try:
-        return types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        return Unreadable(replies=tuple(_refusal(request_id) for request_id in _request_ids(line)))
+        return Unreadable(replies=tuple(_refusals(line)))
+    if isinstance(message, types.JSONRPCNotification) and not message.method.startswith("notifications/"):
+        # A request whose id is none, such as `true`, reads as a notification: its sender would wait for ever.
+        return Unreadable(replies=replies) if (replies := tuple(_refusals(line))) else message
+    return message
 
 
 def write_line(message: types.JSONRPCMessage) -> bytes:
@@ -78,31 +89,53 @@ def _require_readable(value: JsonValue, levels: int = _DEEPEST) -> None:
         _require_readable(item, levels - 1)
 
 
-def _request_ids(line: bytes) -> list[types.RequestId]:
-    """Return the ids of the requests in a line that is no message; the standard decoder is more lenient than ours."""
+def _refusals(line: bytes) -> Iterator[types.JSONRPCError]:
+    """An error for each request in a line that is no message; the standard decoder is more lenient than ours."""
     try:
-        # Python refuses integers of more than 4,300 digits, and with them the whole line.
-        document = cast("object", json.loads(line.decode("utf-8", "replace"), parse_int=_bounded))
-    except (ValueError, RecursionError):
-        return []
+        document = _document(line.decode("utf-8", "replace"))
+    except ValueError:
+        yield _error(None, types.PARSE_ERROR, _NO_JSON)
+        return
     # An array is a batch, which only revision 2025-03-26 had: each of its requests is refused by name.
-    requests = cast("list[object]", document) if isinstance(document, list) else [document]
-    ids: list[types.RequestId] = []
-    for request in requests:
+    for request in cast("list[object]", document) if isinstance(document, list) and document else [document]:
         match request:
             case {"method": str(), "id": int() | str() as request_id} if not isinstance(request_id, bool):
-                ids.append(request_id)
-            case _:
+                yield _error(request_id, types.INVALID_REQUEST, _REFUSAL)
+            case {"id": _, "method": _}:
+                yield _error(None, types.INVALID_REQUEST, _REFUSAL)
+            case {"method": _} | {"result": _} | {"error": _}:
                 pass
-    return ids
+            case _:
+                yield _error(None, types.INVALID_REQUEST, _REFUSAL)
+
+
+def _document(text: str) -> object:
+    # Python refuses integers of more than 4,300 digits, and with them the whole line.
+    try:
+        return cast("object", json.loads(text, parse_int=_bounded))
+    except RecursionError:
+        return cast("object", json.loads(_outline(text), parse_int=_bounded))
+
+
+def _outline(text: str) -> str:
+    """The text with null in place of what lies too deep, so that a request's id can be read all the same."""
+    kept: list[str] = []
+    level = start = 0
+    for found in _OUTLINE.finditer(text):
+        run = found[0]
+        if run[0] in "[{":
+            if level <= _OUTLINE_LEVELS < level + len(run):
+                kept += (text[start : found.start() + _OUTLINE_LEVELS - level], "null")
+            level += len(run)
+        elif run[0] != '"':
+            if level - len(run) <= _OUTLINE_LEVELS < level:
+                start = found.end() - (_OUTLINE_LEVELS - level + len(run))
+            level -= len(run)
+    return "".join(kept) + text[start:] if level <= _OUTLINE_LEVELS else ""
 
 
 def _bounded(digits: str) -> int | None:
     return int(digits) if len(digits) <= _LONGEST_ID else None
-
-
-def _refusal(request_id: types.RequestId) -> types.JSONRPCError:
-    return _error(request_id, types.INVALID_REQUEST, _REFUSAL)
 
 
 def _error(request_id: types.RequestId | None, code: int, message: str) -> types.JSONRPCError:
