@@ -120,6 +120,11 @@ async def look() -> list[str]:
 @registry.invariant
 def nobody_is_told_bad(results) -> None:
     assert results.get("tell") != "bad"
+
+
+@registry.invariant
+def receipts_are_real(results) -> None:
+    assert results.get("pay") != {"receipt": "r-forged"}
 '''
 
 

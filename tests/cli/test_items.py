@@ -169,6 +169,36 @@ def test_a_verb_that_does_not_fit_is_refused_and_changes_nothing(
     assert _now(project, saga.id).seq == saga.seq
 
 
+@pytest.mark.parametrize(("receipt", "state", "world"), [
+    ("r-forged", "compensated", []),
+    ("r-true", "active", ["forged", "room"]),
+])  # fmt: skip
+def test_a_result_that_a_person_gives_is_judged_like_the_tools_own(
+    receipt: str, state: str, world: list[str], project: Project, capfd: Capture
+) -> None:
+    """SEMANTICS.md S9.3."""
+    project.config.write_text(project.config.read_text().replace("[saga]", '[saga]\non_error = "hold"'))
+    project.trouble("pay-lost")
+    saga = project.saga(("book", "room"), ("pay", "forged"))
+    capfd.readouterr()
+    result = json.dumps({"receipt": receipt})
+    here(project, "resolve", f"{saga.id}.2", "--landed", "--result", result, "--note", "asked", "--by", "ada", "--yes")
+    here(project, "show", saga.id, "--timeline")
+    out = capfd.readouterr().out
+    assert reported_state(_now(project, saga.id)) == state
+    assert ("step 2 shop.pay  the rule 'receipts_are_real' does not hold" in out) is (state == "compensated"), out
+    assert project.world == world
+
+
+def test_after_the_pivot_a_rule_that_a_persons_result_breaks_is_asked_about(project: Project, capfd: Capture) -> None:
+    saga = retriable_exhausted(project)
+    capfd.readouterr()
+    result = ["--landed", "--result", '"bad"']
+    assert here(project, "resolve", f"{saga.id}.2", *result, "--by", "ada", "--yes", "--json") == 0
+    [item] = json.loads(capfd.readouterr().out)["saga"]["items"]
+    assert (item["item"], item["kind"]) == (f"{saga.id}.0", "invariant")
+
+
 def test_who_decided_and_why_stand_in_the_saga_for_ever(project: Project, capfd: Capture) -> None:
     saga = manual_undo(project)
     assert here(project, "resolve", f"{saga.id}.2", "--undone", "--note", "phoned\x1b[2J", "--by", "ada", "--yes") == 0

@@ -24,7 +24,7 @@ from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.step_decisions import Landing, Miss
 from saga_mcp.domain.undo_decisions import Parking, UndoMiss
-from saga_mcp.domain.values import Effect, ItemKind, PartAction, StepState
+from saga_mcp.domain.values import Effect, ItemKind, JsonValue, PartAction, StepState
 
 ME = "me"
 UNSENT = {StepState.AWAITING_APPROVAL, StepState.CANCELLED}
@@ -154,14 +154,18 @@ def _undo_probes(saga: Saga, step: Step, part: Part, drive: Driving, who: Who) -
         )
 
 
+def _landings(alphabet: Alphabet, result: JsonValue = None) -> Iterator[Landing]:
+    for parts in alphabet.bindings:
+        for violated in ((), ("rule",)) if alphabet.rare else ((),):
+            yield Landing(result=result, undo=BoundUndo(parts=parts), violated=violated)
+
+
 def _observations(alphabet: Alphabet, saga: Saga, step: Step) -> Iterator[Move]:
     """What may be heard of a call that was sent: expected while it runs, possible ever after."""
     n, drive = step.number, driving(alphabet)
     runs = Who.SYSTEM if step.running else Who.LATE
-    for parts in alphabet.bindings:
-        for violated in ((), ("rule",)) if alphabet.rare else ((),):
-            landing = Landing(result=None, undo=BoundUndo(parts=parts), violated=violated)
-            yield Move(runs, f"{n} landed", partial(step_decisions.landed, saga, n, landing, drive))
+    for landing in _landings(alphabet):
+        yield Move(runs, f"{n} landed", partial(step_decisions.landed, saga, n, landing, drive))
     for effect in Effect:
         for more in (False, True):
             miss = Miss(effect=effect, error="no", more=more)
@@ -226,17 +230,8 @@ def _verb(
             )
             yield from (move.decide for move in probes)
         case "resolve --landed" | "resolve --landed --result":
-            for parts in alphabet.bindings:
-                yield partial(
-                    person.resolve_landed,
-                    saga,
-                    n,
-                    result=1,
-                    undo=BoundUndo(parts=parts),
-                    by="ada",
-                    note="",
-                    driving=drive,
-                )
+            for landing in _landings(alphabet, result=1):
+                yield partial(person.resolve_landed, saga, n, landing, by="ada", note="", driving=drive)
         case "resolve --absent":
             yield lambda: person.resolve_absent(saga, n, by="ada", note="", driving=drive)
         case "resolve --undone":

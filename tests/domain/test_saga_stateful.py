@@ -286,7 +286,9 @@ class SagaLife(RuleBasedStateMachine):
         match item.kind:
             case ItemKind.IN_DOUBT if n in self.world.standing:
                 undo = BoundUndo(parts=UNDOS[item.tool])
-                self._append(person.resolve_landed(self.saga, n, result=None, undo=undo, **by_whom, driving=driving))
+                self._append(
+                    person.resolve_landed(self.saga, n, Landing(result=None, undo=undo), **by_whom, driving=driving)
+                )
             case ItemKind.IN_DOUBT:
                 self._append(person.resolve_absent(self.saga, n, **by_whom, driving=driving))
             case ItemKind.RETRIABLE_EXHAUSTED:

@@ -191,7 +191,7 @@ def test_a_result_that_a_person_knows_builds_the_undo_that_could_not_be_built() 
     """S14.3"""
     saga = saga_of(intended(1), e.StepSucceeded(step=1, parts=None), aborted())
     undo = BoundUndo(parts=(a.CALL,))
-    after = fold(saga, person.resolve_landed(saga, 1, result=7, undo=undo, by="ada", note="", driving=DRIVING))
+    after = fold(saga, person.resolve_landed(saga, 1, Landing(result=7, undo=undo), by="ada", note="", driving=DRIVING))
     assert due(after) == [1]
 
 
@@ -326,7 +326,7 @@ def test_the_summary_of_a_saga(events: tuple[e.Event, ...], line: str) -> None:
 def test_a_step_that_a_person_only_settled_and_the_server_undid_is_not_counted_as_undone_by_hand() -> None:
     saga = saga_of(intended(1), in_doubt(1), aborted())
     undo = BoundUndo(parts=(a.CALL,))
-    saga = fold(saga, person.resolve_landed(saga, 1, result=1, undo=undo, by="ada", note="", driving=DRIVING))
+    saga = fold(saga, person.resolve_landed(saga, 1, Landing(result=1, undo=undo), by="ada", note="", driving=DRIVING))
     saga = fold(saga, (*undone(1), e.RollbackFinished()))
     assert summary(saga) == "compensated: 1 undone, 0 open"
 

@@ -25,6 +25,7 @@ from saga_mcp.domain.errors import LogUnavailable, Refused
 from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.person_decisions import resolve_absent, resolve_landed, resolve_undone, retry
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.log.port import SagaLog
 
 Scenario = Callable[[Server, str], Awaitable[None]]
@@ -205,7 +206,7 @@ async def _settle_by_looking(server: Server, world: World, saga: Saga, item: Ite
         await server.engine.decide_item(
             saga.id,
             lambda now, d: resolve_landed(
-                now, item.step, result=None, undo=d.bind(now.step(item.step)), driving=d, **who
+                now, item.step, Landing(result=None, undo=d.bind(now.step(item.step))), driving=d, **who
             ),
         )
     else:

@@ -13,6 +13,7 @@ from tests.world.server import eventually, served
 from saga_mcp.domain.errors import KindRefused, PivotPassed, SavepointNotFound, StepUnsettled
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.person_decisions import resolve_absent, resolve_landed, retry
+from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import ItemKind, OnError, Phase, StepState
 
 
@@ -92,7 +93,8 @@ async def test_an_abort_waits_for_a_pivot_in_doubt(
         who = {"by": "ada", "note": "asked bob"}
         if landed:
             await server.engine.decide_item(
-                saga_id, lambda now, d: resolve_landed(now, 2, result="bob", undo=BoundUndo(), driving=d, **who)
+                saga_id,
+                lambda now, d: resolve_landed(now, 2, Landing(result="bob", undo=BoundUndo()), driving=d, **who),
             )
         else:
             await server.engine.decide_item(saga_id, lambda now, d: resolve_absent(now, 2, driving=d, **who))

@@ -16,10 +16,10 @@ from saga_mcp.domain.events import (
     UndoResolved,
     UndoResumed,
 )
-from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Saga, Step
-from saga_mcp.domain.values import ItemKind, JsonValue, SettledBy
+from saga_mcp.domain.step_decisions import Landing, judge
+from saga_mcp.domain.values import ItemKind, SettledBy
 
 
 def _item(saga: Saga, number: int, verb: str) -> tuple[Step, ItemKind]:
@@ -89,9 +89,9 @@ def resolve_undone(saga: Saga, number: int, *, by: str, note: str, driving: Driv
 
 
 def resolve_landed(
-    saga: Saga, number: int, *, result: JsonValue, undo: BoundUndo, by: str, note: str, driving: Driving
+    saga: Saga, number: int, landing: Landing, *, by: str, note: str, driving: Driving
 ) -> tuple[Event, ...]:
-    """A person found that the step took effect, and may know its result."""
+    """A person found that the step took effect, and may know its result, which is judged like the tool's own (S9.3)."""
     step = saga.find_step(number)
     verb = "resolve --landed --result" if step is not None and _cannot_build(saga, step) else "resolve --landed"
     _item(saga, number, verb)
@@ -102,12 +102,13 @@ def resolve_landed(
             landed=True,
             by=SettledBy.PERSON,
             person=by,
-            result=result,
-            parts=undo.parts,
-            build_error=undo.build_error,
+            result=landing.result,
+            parts=landing.undo.parts,
+            build_error=landing.undo.build_error,
             note=note,
         )
     )
+    judge(draft, number, landing.violated, driving)
     return draft.close(driving)
 
 

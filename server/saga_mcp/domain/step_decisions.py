@@ -48,7 +48,7 @@ def landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple
     undo = landing.undo
     if step.state is StepState.INTENDED and step.running:
         draft.add(StepSucceeded(step=number, result=landing.result, parts=undo.parts, build_error=undo.build_error))
-        _check_invariants(draft, number, landing.violated, driving)
+        judge(draft, number, landing.violated, driving)
         return draft.close(driving)
     _settle_landed(draft, number, landing, SettledBy.LATE_ANSWER, driving)
     return draft.close(driving)
@@ -79,10 +79,11 @@ def _settle_landed(draft: Draft, number: int, landing: Landing, by: SettledBy, d
     if reopens(draft.saga, draft.step(number)):
         draft.add(RollbackReopened(step=number))
     elif draft.step(number).state is StepState.SUCCEEDED:
-        _check_invariants(draft, number, landing.violated, driving)
+        judge(draft, number, landing.violated, driving)
 
 
-def _check_invariants(draft: Draft, number: int, violated: tuple[str, ...], driving: Driving) -> None:
+def judge(draft: Draft, number: int, violated: tuple[str, ...], driving: Driving) -> None:
+    """Record which rules the result of a step violates, and what follows from it (S9.3)."""
     for name in violated:
         if draft.saga.phase is Phase.ACTIVE:
             draft.add(InvariantViolated(name=name, step=number))

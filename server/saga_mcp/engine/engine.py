@@ -19,6 +19,7 @@ from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.person_decisions import resolve_landed
 from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, Phase
 from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.delivery import Delivery
@@ -326,10 +327,11 @@ class Engine:
 
         def decision(saga: Saga, driving: Driving) -> tuple[Event, ...]:
             step = saga.find_step(number)
-            undo = BoundUndo()
-            if step is not None:
-                undo = self._shop.landing(saga, number, result=result).undo if known else driving.bind(step)
-            return resolve_landed(saga, number, result=result, undo=undo, by=by, note=note, driving=driving)
+            if step is not None and known:
+                landing = self._shop.landing(saga, number, result=result)
+            else:
+                landing = Landing(result=result, undo=BoundUndo() if step is None else driving.bind(step))
+            return resolve_landed(saga, number, landing, by=by, note=note, driving=driving)
 
         return await self.decide_item(saga_id, decision)
 
