@@ -108,7 +108,7 @@ LEAVE = 'undo = { leave = "x" }\n'
         ("undo = []", "", "nothing undoes it: give it undo"),
         ('kind = "retriable"', "", "a retriable tool cannot be repeated blindly"),
         ('kind = "pivot"\nundo = { nothing = true }', ".undo", "a pivot tool has no undo"),
-        ("undo = 3", ".undo", "must be a list"),
+        ("undo = 3", ".undo", "must be a table, or a list of tables"),
         ("undo = { args = {} }", ".undo", "give one of tool, manual, leave or nothing, not none"),
         ('undo = { leave = "x", each = "${[1]}" }', ".undo", "args and each belong to tool"),
         ('undo = { leave = "x", when = 3 }', ".undo.when", "must be true, false or a condition"),
@@ -143,6 +143,76 @@ def test_a_tool_that_cannot_be_served_is_a_problem(tmp_path: Path, toml: str, ke
     found = problems(tmp_path, f'{PLAIN}[tools."crm.create_lead"]\n{toml}\n')
     assert list(found) == [f'tools."crm.create_lead"{key}']
     assert found[f'tools."crm.create_lead"{key}'].startswith(message)
+
+
+UNREADABLE = {
+    "bogus = 1": ".bogus",
+    'guard = "unchanged"': ".guard",
+    'settle_s = "soon"': ".settle_s",
+    "retry = { atempts = 3 }": ".retry.atempts",
+    'on_repeat = "never"': ".on_repeat",
+}
+MEANINGLESS = {
+    'undo = { tool = "crm.delet_lead" }': ".undo.tool",
+    'undo = { tool = "crm.delete_lead", args = { lead_id = "${resul.lead_id}" } }': ".undo.args.lead_id",
+    'undo = { leave = "x", when = "${startWith(args.name)}" }': ".undo.when",
+    'undo = { leave = "${1 +}", urgency = "hi" }': ".undo.leave",
+    'undo = { manual = "x", leave = "y", timeout_s = "z" }': ".undo",
+    'undo = { leave = "x" }\ntimeout_s = 3\nhard_deadline_s = 2': ".hard_deadline_s",
+    'undo = { nothing = true }\nkind = "pivot"': ".undo",
+    'kind = "retriable"': "",
+    'error_means = "no_effect"': "",
+}
+
+
+@pytest.mark.parametrize("unreadable", UNREADABLE)
+@pytest.mark.parametrize("meaningless", MEANINGLESS)
+@pytest.mark.parametrize("code", [True, False], ids=["code", "no-code"])
+def test_what_cannot_be_read_hides_nothing_else_in_its_table(
+    tmp_path: Path,
+    unreadable: str,
+    meaningless: str,
+    code: bool,  # noqa: FBT001 - a parameter of the test
+) -> None:
+    python = PLAIN if code else PLAIN.replace("crm.py", "gone.py")
+    found = problems(tmp_path, f'{python}[tools."crm.create_lead"]\n{meaningless}\n{unreadable}\n')
+    expected = {UNREADABLE[unreadable], MEANINGLESS[meaningless]}
+    if not code:  # what the function takes, and whether its author paired it, nobody knows then
+        expected -= {"", ".undo.tool"}
+    assert {f'tools."crm.create_lead"{key}' for key in expected} <= found.keys()
+
+
+@pytest.mark.parametrize(
+    ("toml", "key", "message"),
+    [
+        ('unod = { leave = "x" }', ".unod", "unknown key; did you mean undo?"),
+        ('undo = { tol = "crm.delete_lead" }', ".undo.tol", "unknown key; did you mean tool?"),
+        (LEAVE + 'hard_deadline_s = 20\ntimeout_s = "5"', ".timeout_s", "must be a number"),
+        ('kind = "retriabel"', ".kind", 'must be "read_only", "compensable", "pivot" or "retriable"'),
+        ('kind = "retriable"\nidempotnet = true', ".idempotnet", "unknown key; did you mean idempotent?"),
+    ],
+)
+def test_nothing_follows_from_what_cannot_be_read(tmp_path: Path, toml: str, key: str, message: str) -> None:
+    found = problems(tmp_path, f'{PLAIN}[tools."crm.create_lead"]\n{toml}\n')
+    assert list(found) == [f'tools."crm.create_lead"{key}']
+    assert found[f'tools."crm.create_lead"{key}'].startswith(message)
+
+
+def test_a_section_with_one_problem_is_read_all_the_same(tmp_path: Path) -> None:
+    saga = '[saga]\non_idle = "abort"\nidle_flag_s = 9\nidle_end_s = 5\nreply_within_s = -1\ndatabase = "mysql://x"\n'
+    python = '[python.crm]\npath = "crm.py"\nfunctions = ["create_lead", "nope"]\n'
+    create = 'undo = { tool = "crm.nope", args = { id = "${resul.id}" } }\n'
+    nope = 'kind = "pivot"\nundo = { leave = "${1 +}" }\n'
+    tools = f'[tools."crm.create_lead"]\n{create}[tools."crm.nope"]\n{nope}'
+    assert list(problems(tmp_path, saga + python + tools)) == [
+        "saga",
+        "saga.reply_within_s",
+        "saga.database",
+        "python.crm.functions[1]",
+        'tools."crm.create_lead".undo.args.id',
+        'tools."crm.nope".undo',
+        'tools."crm.nope".undo.leave',
+    ]
 
 
 def test_an_undo_into_a_table_with_problems_of_its_own_adds_none(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -11,7 +11,7 @@ from saga_mcp.config.code import CodeUnusable, function_in, load_file, load_modu
 from saga_mcp.config.database import default_database, default_realm, read_database
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.models import SECTIONS_LATER, PythonTable, SagaTable, ToolTable
-from saga_mcp.config.pairs import Callables, declare_with
+from saga_mcp.config.pairs import Callables, check_alone, declare_with
 from saga_mcp.config.problems import NOT_YET, ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
 from saga_mcp.config.source import read_config
 from saga_mcp.config.validate import Read, validate
@@ -97,7 +97,8 @@ class _Tools:
         self._findings = findings
         self._python = self._tables(content, "python")
         self._tools = self._tables(content, "tools")
-        self._unusable = set(cast("Mapping[str, object]", content.get("upstreams") or {}))
+        self._not_yet = frozenset(cast("Mapping[str, object]", content.get("upstreams") or {}))
+        self._unusable = set(self._not_yet)
         self._sources: dict[str, tuple[ToolRegistry, bool]] = {}
 
     def load(self, on_error: OnError) -> tuple[DeclaredRegistry, ...]:
@@ -107,10 +108,12 @@ class _Tools:
                 self._unusable.add(name)
             else:
                 self._sources[name] = source
-        tables = self._tables_by_registry()
+        tables, alone = self._tables_by_registry()
         schemas = self._schemas()
         targets = {each: self._target(each.partition(".")[0]) for each in schemas}
         callables = Callables(schemas, targets, frozenset(self._unusable))
+        for key, read in alone.items():
+            check_alone(key, read, callables, self._findings)
         declared = tuple(
             declare_with(
                 name,
@@ -141,15 +144,13 @@ class _Tools:
             self._findings.problem(path, "its name cannot hold a dot")
             return None
         read = validate(PythonTable, content, path, self._findings)
-        if read is None:
+        if read is None or bool(read.table.path) == bool(read.table.module):
             return None
         table = read.table
         try:
-            registry = self._registry(table, path)
+            registry = self._registry(name, table)
         except CodeUnusable as unusable:
             self._findings.problem((*path, "path" if table.path else "module"), str(unusable))
-            return None
-        if registry is None:
             return None
         problems = registry.check()
         for problem in problems:
@@ -158,7 +159,7 @@ class _Tools:
             return None
         return registry, bool(table.functions)
 
-    def _registry(self, table: PythonTable, path: KeyPath) -> ToolRegistry | None:
+    def _registry(self, name: str, table: PythonTable) -> ToolRegistry:
         where, _, attribute = (table.path or table.module).rpartition(":")
         if not attribute.isidentifier() or not where:  # no attribute, or the colon of a Windows drive
             where, attribute = table.path or table.module, ""
@@ -169,34 +170,42 @@ class _Tools:
         if attribute:
             return registry_in(module, attribute)
         registry = ToolRegistry()
-        sound = True
-        for place, name in enumerate(table.functions):
+        for place, each in enumerate(table.functions):
             try:
-                function = cast("Callable[..., Any]", function_in(module, name))
+                function = cast("Callable[..., Any]", function_in(module, each))
             except CodeUnusable as unusable:
-                self._findings.problem((*path, "functions", place), str(unusable))
-                sound = False
+                self._findings.problem(("python", name, "functions", place), str(unusable))
+                self._unusable.add(f"{name}.{each}")
             else:
                 add(registry, function)
-        return registry if sound else None
+        return registry
 
-    def _tables_by_registry(self) -> dict[str, dict[str, Read[ToolTable]]]:
+    def _tables_by_registry(self) -> tuple[dict[str, dict[str, Read[ToolTable]]], dict[str, Read[ToolTable]]]:
+        """Return the tables by registry and tool, and by key those whose function cannot be looked at."""
         found: dict[str, dict[str, Read[ToolTable]]] = {}
+        alone: dict[str, Read[ToolTable]] = {}
         for key, content in self._tools.items():
             path: KeyPath = ("tools", key)
             read = validate(ToolTable, content, path, self._findings)
             registry, _, tool = key.partition(".")
-            if registry in self._sources:
-                known = registered(self._sources[registry][0]).tools
-                if tool not in known:
-                    names = [f"{registry}.{each}" for each in known]
-                    self._findings.problem(path, f"python.{registry} has no tool {tool}{did_you_mean(key, names)}")
-                elif read is not None:
-                    found.setdefault(registry, {})[tool] = read
-            elif registry not in self._unusable:
-                hint = did_you_mean(registry, self._python)
-                self._findings.problem(path, f'there is no python.{registry}; keys are "NAME.function"{hint}')
-        return found
+            known = self._known(registry)
+            if tool not in known and not self._unusable & {key, registry}:
+                self._findings.problem(path, self._unknown(key))
+            if read is not None and tool in known:
+                found.setdefault(registry, {})[tool] = read
+            elif read is not None and registry not in self._not_yet:
+                alone[key] = read
+        return found, alone
+
+    def _known(self, registry: str) -> Collection[str]:
+        return registered(self._sources[registry][0]).tools if registry in self._sources else ()
+
+    def _unknown(self, key: str) -> str:
+        registry, _, tool = key.partition(".")
+        if registry in self._sources:
+            names = [f"{registry}.{each}" for each in self._known(registry)]
+            return f"python.{registry} has no tool {tool}{did_you_mean(key, names)}"
+        return f'there is no python.{registry}; keys are "NAME.function"{did_you_mean(registry, self._python)}'
 
     def _target(self, name: str) -> str:
         return target_id(self._sources[name][0].name or name)

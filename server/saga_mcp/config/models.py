@@ -5,9 +5,11 @@ Nothing here knows what a key means to the engine. The key reference (`docs/conf
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, Self, cast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainValidator, field_validator
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -23,6 +25,15 @@ def _condition(value: object) -> bool | str:
 Condition = Annotated[bool | str, PlainValidator(_condition, json_schema_input_type=bool | str)]
 
 
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Keys of a table that are right each by itself and do not go together."""
+
+    message: str
+    keys: frozenset[str]
+    """Which; where one of them cannot be read, nothing can be said."""
+
+
 class Table(BaseModel):
     """One table of the file."""
 
@@ -30,6 +41,13 @@ class Table(BaseModel):
 
     later: ClassVar[frozenset[str]] = frozenset()
     """Keys that are designed and not built yet."""
+
+    def clashes(self) -> Iterator[Clash]:
+        """What of this table does not go together.
+
+        Not a validator: what is wrong with the whole would keep its parts from being looked at.
+        """
+        yield from ()
 
 
 class RetryTable(Table):
@@ -43,11 +61,10 @@ class RetryTable(Table):
         None, description="what the wait never exceeds; default: 20, of an undo 300"
     )
 
-    @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def clashes(self) -> Iterator[Clash]:
+        """See `Table.clashes`."""
         if self.first_delay_s is not None and self.max_delay_s is not None and self.max_delay_s < self.first_delay_s:
-            raise ValueError("max_delay_s is less than first_delay_s")
-        return self
+            yield Clash("max_delay_s is less than first_delay_s", frozenset({"first_delay_s", "max_delay_s"}))
 
 
 class SagaTable(Table):
@@ -94,11 +111,10 @@ class SagaTable(Table):
         30.0, description="how long a step in doubt is probed before `on_error` rules it"
     )
 
-    @model_validator(mode="after")
-    def _flagged_first(self) -> Self:
+    def clashes(self) -> Iterator[Clash]:
+        """See `Table.clashes`."""
         if self.on_idle != "flag" and self.idle_end_s < self.idle_flag_s:
-            raise ValueError("idle_end_s is less than idle_flag_s")
-        return self
+            yield Clash("idle_end_s is less than idle_flag_s", frozenset({"on_idle", "idle_end_s", "idle_flag_s"}))
 
 
 class PythonTable(Table):
@@ -111,11 +127,10 @@ class PythonTable(Table):
     module: str = Field("", description='instead of `path`: `"acme.tools:registry"`')
     functions: list[str] = Field([], description="plain functions of that file, to be paired in `[tools]`")
 
-    @model_validator(mode="after")
-    def _one_place(self) -> Self:
+    def clashes(self) -> Iterator[Clash]:
+        """See `Table.clashes`."""
         if bool(self.path) == bool(self.module):
-            raise ValueError("give either path or module")
-        return self
+            yield Clash("give either path or module", frozenset({"path", "module"}))
 
 
 class UndoTable(Table):
@@ -142,14 +157,15 @@ class UndoTable(Table):
         None, description="its attempts; default: 8, 1 s to 300 s apart. Used up: dead letter"
     )
 
-    @model_validator(mode="after")
-    def _one_action(self) -> Self:
-        given = [name for name in ("tool", "manual", "leave", "nothing") if getattr(self, name) is not None]
+    def clashes(self) -> Iterator[Clash]:
+        """See `Table.clashes`."""
+        actions = ("tool", "manual", "leave", "nothing")
+        given = [name for name in actions if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError(f"give one of tool, manual, leave or nothing, not {' and '.join(given) or 'none'}")
-        if self.tool is None and (self.args or self.each):
-            raise ValueError("args and each belong to tool")
-        return self
+            message = f"give one of tool, manual, leave or nothing, not {' and '.join(given) or 'none'}"
+            yield Clash(message, frozenset(actions))
+        elif self.tool is None and (self.args or self.each):
+            yield Clash("args and each belong to tool", frozenset({"tool", "args", "each"}))
 
 
 class ToolTable(Table):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -34,7 +34,8 @@ class Callables:
     Attributes:
         schemas: The JSON Schema of the arguments of each function, by name in the config.
         targets: Where each acts (S1.2), by name in the config.
-        unusable: Names of `[python]` and other tables that could not be read: what they hold is not known.
+        unusable: Names of `[python]` and other tables that could not be read, and of functions (`crm.create_lead`) that
+            are not there: what they would be is not known.
     """
 
     schemas: Mapping[str, Mapping[str, Any]]
@@ -83,9 +84,19 @@ def declare_with(
                     on_repeat=tool.on_repeat if table.on_repeat is None else OnRepeat(table.on_repeat),
                 )
             )
-        if tools[-1].governed and (read is None or read.whole):
-            _check_whole(path if read else ("python", name), tools[-1], findings)
+        if tools[-1].governed:
+            unread = frozenset[str]() if read is None else read.unread
+            _check_whole(path if read else ("python", name), tools[-1], unread, findings)
     return replace(coded, tools=tuple(tools))
+
+
+def check_alone(key: str, read: Read[ToolTable], callables: Callables, findings: Findings) -> None:
+    """Check what can be said of a table whose function cannot be looked at."""
+    check = _Check(("tools", key), None, read, callables, findings)
+    table = read.table
+    if table.timeout_s is not None:
+        check.deadline(table.hard_deadline_s or table.timeout_s, table.timeout_s)
+    check.undos(Kind.COMPENSABLE if table.kind is None else Kind(table.kind))
 
 
 class _Overlay:
@@ -94,12 +105,10 @@ class _Overlay:
     def __init__(
         self, path: KeyPath, tool: DeclaredTool, read: Read[ToolTable], callables: Callables, findings: Findings
     ) -> None:
-        self._path = path
         self._tool = tool
         self._table = read.table
-        self._one_undo = isinstance(read.written.get("undo"), dict)
         self._callables = callables
-        self._findings = findings
+        self._check = _Check(path, tool, read, callables, findings)
 
     def pair(self) -> Pair:
         table, coded = self._table, self._tool.pair
@@ -107,8 +116,8 @@ class _Overlay:
         timeout_s = table.timeout_s or coded.timeout_s
         coded_deadline_s = self._tool.registered.traits.hard_deadline_s
         deadline_s = table.hard_deadline_s or coded_deadline_s or 10 * timeout_s
-        if deadline_s < timeout_s:
-            self._findings.problem((*self._path, "hard_deadline_s"), f"is shorter than timeout_s, {timeout_s:g}")
+        self._check.deadline(deadline_s, timeout_s)
+        self._check.undos(kind)
         changed = replace(
             coded,
             kind=kind,
@@ -119,18 +128,39 @@ class _Overlay:
             settle_s=coded.settle_s if table.settle_s is None else table.settle_s,
         )
         if kind is not Kind.COMPENSABLE:
-            if table.undo is not None:
-                self._findings.problem((*self._path, "undo"), f"a {kind} tool has no undo; drop it, or the kind")
             return replace(changed, undo=(), safe_if_absent=False)
         if table.undo is None:
             return changed
-        for number, undo in enumerate(table.undo):
-            self._check_undo(number, undo)
         return replace(
             changed,
             undo=tuple(_entry(undo, self._callables.targets) for undo in table.undo),
             safe_if_absent=all(undo.safe_if_absent for undo in table.undo),
         )
+
+
+class _Check:
+    """What is wrong with a table of `[tools]`; `tool` is None where its function cannot be looked at."""
+
+    def __init__(
+        self, path: KeyPath, tool: DeclaredTool | None, read: Read[ToolTable], callables: Callables, findings: Findings
+    ) -> None:
+        self._path = path
+        self._tool = tool
+        self._read = read
+        self._one_undo = isinstance(read.written.get("undo"), dict)
+        self._callables = callables
+        self._findings = findings
+
+    def deadline(self, deadline_s: float, timeout_s: float) -> None:
+        if deadline_s < timeout_s and not self._read.unread & {"timeout_s", "hard_deadline_s"}:
+            self._findings.problem((*self._path, "hard_deadline_s"), f"is shorter than timeout_s, {timeout_s:g}")
+
+    def undos(self, kind: Kind) -> None:
+        undos = self._read.table.undo
+        if kind is not Kind.COMPENSABLE and undos is not None:
+            self._findings.problem((*self._path, "undo"), f"a {kind} tool has no undo; drop it, or the kind")
+        for number, undo in enumerate(undos or ()):
+            self._check_undo(number, undo)
 
     def _check_undo(self, number: int, undo: UndoTable) -> None:
         path: KeyPath = (*self._path, "undo") if self._one_undo else (*self._path, "undo", number)
@@ -151,22 +181,24 @@ class _Overlay:
         if undo.tool is not None:
             self._check_call(path, undo.tool, undo.args)
             self._check_not_the_call_itself(path, undo)
-            if "safe_if_absent" not in undo.model_fields_set and not self._needs_result(undo):
+            if not self._read.unread & {"undo"} and self._blind_by_default(undo):
                 self._findings.warn(
                     path,
                     "runs with what the call was given, also where the call did nothing: say safe_if_absent = true "
                     "if that is harmless, or false to ask a person then",
                 )
 
-    def _needs_result(self, undo: UndoTable) -> bool:
+    def _blind_by_default(self, undo: UndoTable) -> bool:
+        """Whether it needs no result, and nobody said that this is harmless where there is none."""
         try:
             names = compile_template(undo.args, variables=VARIABLES | {"item"}).names
         except TemplateError:
-            return True  # noted where it stands
-        return bool(names & {"result", "text", "item"})
+            return False  # noted where it stands
+        return "safe_if_absent" not in undo.model_fields_set and not names & {"result", "text", "item"}
 
     def _check_not_the_call_itself(self, path: KeyPath, undo: UndoTable) -> None:
-        if undo.tool == self._tool.name and all(value == f"${{args.{name}}}" for name, value in undo.args.items()):
+        same = self._tool is not None and undo.tool == self._tool.name
+        if same and all(value == f"${{args.{name}}}" for name, value in undo.args.items()):
             self._findings.problem((*path, "tool"), "is the call itself, once more: name what takes it back")
 
     def _check_template(
@@ -200,27 +232,30 @@ class _Overlay:
         if len(used) < 2 or not isinstance(used[1], str):  # noqa: PLR2004 - a variable and its member
             return
         variable, member = str(used[0]), used[1]
-        registered = self._tool.registered
-        known: object = None
-        if variable == "args":
-            known = registered.input_schema["properties"]
-        elif variable == "result" and registered.output_schema is not None and not registered.wraps_result:
-            schema = registered.output_schema
-            known = schema.get("properties") if "additionalProperties" not in schema else None
-        elif variable == "step" and member == "undo_key":
+        if variable == "step" and member == "undo_key":
             self._findings.problem(path, "step.undo_key can only be a whole argument: ${step.undo_key}")
             return
-        elif variable in MEMBERS:
-            known = dict.fromkeys(MEMBERS[variable])
-        if isinstance(known, dict) and member not in known:
-            names = cast("dict[str, Any]", known)
-            whose = f"{self._tool.name} has no" if variable in {"args", "result"} else "there is no"
-            self._findings.problem(path, f"{whose} {variable}.{member}{did_you_mean(member, names)}")
+        known = MEMBERS.get(variable) if self._tool is None else self._members(self._tool, variable)
+        if known is not None and member not in known:
+            tool = self._tool.name if self._tool is not None and variable in {"args", "result"} else ""
+            whose = f"{tool} has no" if tool else "there is no"
+            self._findings.problem(path, f"{whose} {variable}.{member}{did_you_mean(member, known)}")
+
+    def _members(self, tool: DeclaredTool, variable: str) -> Collection[str] | None:
+        """What a variable holds, where that is known."""
+        registered = tool.registered
+        if variable == "args":
+            return cast("Mapping[str, object]", registered.input_schema["properties"])
+        if variable == "result" and registered.output_schema is not None and not registered.wraps_result:
+            schema = registered.output_schema
+            properties = cast("Mapping[str, object] | None", schema.get("properties"))
+            return properties if "additionalProperties" not in schema else None
+        return MEMBERS.get(variable)
 
     def _check_call(self, path: KeyPath, tool: str, args: Mapping[str, Any]) -> None:
         schema = self._callables.schemas.get(tool)
         if schema is None:
-            if tool.partition(".")[0] not in self._callables.unusable:
+            if not self._callables.unusable & {tool, tool.partition(".")[0]}:
                 hint = did_you_mean(tool, self._callables.schemas)
                 self._findings.problem((*path, "tool"), f"there is no function {tool}{hint}")
             return
@@ -235,17 +270,18 @@ class _Overlay:
                 self._findings.problem((*path, "args"), f"{tool} needs {name}")
 
 
-def _check_whole(path: KeyPath, tool: DeclaredTool, findings: Findings) -> None:
+def _check_whole(path: KeyPath, tool: DeclaredTool, unread: frozenset[str], findings: Findings) -> None:
     pair = tool.pair
-    if pair.kind is Kind.COMPENSABLE and not pair.undo:
+    if pair.kind is Kind.COMPENSABLE and not pair.undo and not unread & {"kind", "undo"}:
         findings.problem(path, _NOTHING_UNDOES)
-    if pair.kind is Kind.RETRIABLE and not (pair.idempotent or pair.has_probe):
+    repeatable = pair.idempotent or pair.has_probe
+    if pair.kind is Kind.RETRIABLE and not repeatable and not unread & {"kind", "idempotent", "probe"}:
         findings.problem(path, "a retriable tool cannot be repeated blindly: say idempotent = true, or give it a probe")
     try:
         plan = UndoPlan.of(pair)
     except TemplateError:
         return  # its problems are noted where they stand
-    if not pair.has_probe and any(entry.names_result for entry in plan.entries):
+    if not pair.has_probe and "probe" not in unread and any(entry.names_result for entry in plan.entries):
         whose = "undo" if path[0] == "tools" else f"the undo of {tool.registered.name}"
         findings.warn(path, f"{whose} names result: a lost reply would go to a person; add a probe")
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import difflib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, cast
@@ -11,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from pydantic import ValidationError
 
 from saga_mcp.config.findings import Findings
-from saga_mcp.config.models import Table
+from saga_mcp.config.models import Clash, Table
 from saga_mcp.config.problems import NOT_YET, KeyPath, did_you_mean
 
 T = TypeVar("T", bound=Table)
@@ -37,10 +38,11 @@ _IN_PLACE: Mapping[str, object] = {"undo": [{"nothing": True}]}
 
 @dataclass(frozen=True, slots=True)
 class Read(Generic[T]):
-    """A table as its model; where it is not `whole`, without what is wrong in it, so that the rest can be checked."""
+    """A table as its model, without what is wrong in it, so that the rest can be checked."""
 
     table: T
-    whole: bool
+    unread: frozenset[str]
+    """Keys that may have been meant to say something, and could not be read: nothing follows from their absence."""
     written: Mapping[str, object]
     """As the file has it."""
 
@@ -48,24 +50,53 @@ class Read(Generic[T]):
 def validate(model: type[T], content: object, path: KeyPath, findings: Findings) -> Read[T] | None:
     """Read a table; its problems are noted. None where nothing can be made of it."""
     content = copy.deepcopy(content)
-    unreadable: list[KeyPath] = []
-    for attempt in range(_ROUNDS):
+    left_out: list[KeyPath] = []
+    unread: set[KeyPath] = set()
+    for _ in range(_ROUNDS):
         try:
             table = model.model_validate(content)
-            return Read(table, attempt == 0, cast("Mapping[str, object]", content))
         except ValidationError as error:
             wrong: list[KeyPath] = []
             for item in error.errors(include_url=False):
                 where, inner = _locate(model, content, item["loc"])
                 # What was left out before may be what this complains about.
-                if not any(left_out[: len(where)] == where for left_out in unreadable):
+                if not any(other[: len(where)] == where for other in left_out):
                     findings.problem((*path, *where), _message(cast("Mapping[str, Any]", item), where, inner))
-                if item["type"] != "extra_forbidden":
-                    unreadable.append(where)
+                if item["type"] == "extra_forbidden":
+                    unread.add((*where[:-1], _meant_key(str(where[-1]), inner)))
+                else:
+                    left_out.append(where)
+                    unread.add(where)
                 wrong.append(where)
             if not all(map(partial(_leave_out, content), wrong)):
                 return None
+        else:
+            written = cast("Mapping[str, object]", content)
+            for where, clash in _clashes(table, written):
+                if not any((*where, key) in unread for key in clash.keys):
+                    findings.problem((*path, *where), clash.message)
+            return Read(table, frozenset(str(where[0]) for where in unread), written)
     return None
+
+
+def _meant_key(key: str, table: type[Table]) -> str:
+    """The key that one which this version does not know was probably meant to be."""
+    return next(iter(difflib.get_close_matches(key, table.model_fields, n=1)), key)
+
+
+def _clashes(table: Table, written: object, where: KeyPath = ()) -> Iterator[tuple[KeyPath, Clash]]:
+    """What does not go together in a table and in those inside it, and where that is in the file."""
+    for clash in table.clashes():
+        yield where, clash
+    for name in type(table).model_fields:
+        value = cast("object", getattr(table, name))
+        place = _inside(written, name)
+        if isinstance(value, Table):
+            yield from _clashes(value, place, (*where, name))
+        for number, each in enumerate(cast("list[object]", value) if isinstance(value, list) else ()):
+            if isinstance(each, Table):
+                at: KeyPath = (*where, name) if _is_table(place) else (*where, name, number)
+                yield from _clashes(each, place if _is_table(place) else _inside(place, number), at)
 
 
 def _leave_out(root: object, where: KeyPath) -> bool:
@@ -144,6 +175,8 @@ def _message(item: Mapping[str, Any], where: KeyPath, table: type[Table]) -> str
         return f"must be {choices}{_meant(item['input'], choices)}"
     if kind == "value_error":
         return str(context["error"])
+    if kind == "list_type" and where[-1] not in table.model_fields:
+        return "must be a table, or a list of tables"
     if kind in _MUST_BE:
         return _MUST_BE[kind]
     message: str = item["msg"]
