@@ -7,7 +7,7 @@ opposite: the tool has acted, so its reply is repaired rather than lost.
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -22,6 +22,7 @@ _REFUSAL = (
 _NO_JSON = "unreadable message: this line is no JSON"
 _DEEPEST = 255
 _LONGEST_ID = 100
+_OUTCOMES = {"result", "error"}
 _OUTLINE_LEVELS = 3
 """Of a batch, of a request in it, and of its parameters."""
 _OUTLINE = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[{]+|[\]}]+')
@@ -97,16 +98,20 @@ def _refusals(line: bytes) -> Iterator[types.JSONRPCError]:
         yield _error(None, types.PARSE_ERROR, _NO_JSON)
         return
     # An array is a batch, which only revision 2025-03-26 had: each of its requests is refused by name.
-    for request in cast("list[object]", document) if isinstance(document, list) and document else [document]:
-        match request:
-            case {"method": str(), "id": int() | str() as request_id} if not isinstance(request_id, bool):
-                yield _error(request_id, types.INVALID_REQUEST, _REFUSAL)
-            case {"id": _, "method": _}:
-                yield _error(None, types.INVALID_REQUEST, _REFUSAL)
-            case {"method": _} | {"result": _} | {"error": _}:
-                pass
-            case _:
-                yield _error(None, types.INVALID_REQUEST, _REFUSAL)
+    batch = cast("list[object]", document) if isinstance(document, list) else []
+    for request in batch or [None if isinstance(document, list) else document]:
+        fields = cast("dict[str, object]", request) if isinstance(request, dict) else {}
+        request_id = fields.get("id")
+        is_call = isinstance(fields.get("method"), str)
+        if is_call and isinstance(request_id, int | str) and not isinstance(request_id, bool):
+            yield _error(request_id, types.INVALID_REQUEST, _REFUSAL)
+        elif not _wants_no_reply(fields):
+            yield _error(None, types.INVALID_REQUEST, _REFUSAL)
+
+
+def _wants_no_reply(fields: Mapping[str, object]) -> bool:
+    """Whether this is plainly a notification, or itself a reply."""
+    return ("method" in fields and "id" not in fields) or ("method" not in fields and bool(fields.keys() & _OUTCOMES))
 
 
 def _document(text: str) -> object:
