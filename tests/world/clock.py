@@ -2,7 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+
 import anyio
+
+from saga_mcp.engine.clock import SystemClock
+
+
+@dataclass(eq=False)
+class _Alarm:
+    """Somebody who is to be told that a time has come."""
+
+    due: float
+    ring: Callable[[], None]
+    alarms: list[_Alarm]
+
+    def cancel(self) -> None:
+        if self in self.alarms:
+            self.alarms.remove(self)
 
 
 class ManualClock:
@@ -10,7 +28,7 @@ class ManualClock:
 
     def __init__(self) -> None:
         self._now = 1000.0
-        self._sleepers: list[tuple[float, anyio.Event]] = []
+        self._alarms: list[_Alarm] = []
         self._changed = anyio.Event()
         self.drawn: list[float] = []
 
@@ -21,13 +39,18 @@ class ManualClock:
         if seconds <= 0:
             await anyio.lowlevel.checkpoint()
             return
-        sleeper = (self._now + seconds, anyio.Event())
-        self._sleepers.append(sleeper)
-        self._changed.set()
+        woken = anyio.Event()
+        alarm = self.after(seconds, woken.set)
         try:
-            await sleeper[1].wait()
+            await woken.wait()
         finally:
-            self._sleepers.remove(sleeper)
+            alarm.cancel()
+
+    def after(self, seconds: float, ring: Callable[[], None]) -> _Alarm:
+        alarm = _Alarm(self._now + seconds, ring, self._alarms)
+        self._alarms.append(alarm)
+        self._changed.set()
+        return alarm
 
     def jitter(self, longest_s: float) -> float:
         self.drawn.append(longest_s)
@@ -36,29 +59,23 @@ class ManualClock:
     async def asleep_for(self, seconds: float, *, sleepers: int = 1) -> None:
         """Return once so many sleep who are due exactly that many seconds from now."""
         with anyio.fail_after(5):
-            while sum(abs(due - self._now - seconds) < 1e-6 for due, _ in self._sleepers) < sleepers:
+            while sum(abs(alarm.due - self._now - seconds) < 1e-6 for alarm in self._alarms) < sleepers:
                 self._changed = anyio.Event()
                 await self._changed.wait()
 
     def advance(self, seconds: float) -> None:
         """Let that many seconds pass, and wake who is due."""
         self._now += seconds
-        for due, event in self._sleepers:
-            if due <= self._now + 1e-9:
-                event.set()
+        for alarm in [alarm for alarm in self._alarms if alarm.due <= self._now + 1e-9]:
+            alarm.cancel()
+            alarm.ring()
 
 
-class HastyClock:
+class HastyClock(SystemClock):
     """The machine's time, without its patience: back-offs take no time, and what was drawn for them is recorded."""
 
     def __init__(self) -> None:
         self.drawn: list[float] = []
-
-    def now(self) -> float:
-        return anyio.current_time()
-
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
 
     def jitter(self, longest_s: float) -> float:
         self.drawn.append(longest_s)

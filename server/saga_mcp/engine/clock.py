@@ -5,10 +5,20 @@ Waits use the monotonic clock only: a wall clock that jumps changes no schedule 
 
 from __future__ import annotations
 
+import asyncio
 import random
+from collections.abc import Callable
 from typing import Protocol
 
 import anyio
+
+
+class Alarm(Protocol):
+    """Something that is to happen at a time."""
+
+    def cancel(self) -> None:
+        """Let it not happen any more; harmless once it has."""
+        ...
 
 
 class Clock(Protocol):
@@ -20,6 +30,10 @@ class Clock(Protocol):
 
     async def sleep(self, seconds: float) -> None:
         """Wait that long."""
+        ...
+
+    def after(self, seconds: float, ring: Callable[[], None]) -> Alarm:
+        """Call `ring` on the event loop, that long from now. Costs no task, and most alarms never ring."""
         ...
 
     def jitter(self, longest_s: float) -> float:
@@ -37,6 +51,10 @@ class SystemClock:
     async def sleep(self, seconds: float) -> None:
         """Wait that long."""
         await anyio.sleep(seconds)
+
+    def after(self, seconds: float, ring: Callable[[], None]) -> Alarm:
+        """Call `ring` on the event loop, that long from now."""
+        return asyncio.get_running_loop().call_later(seconds, ring)
 
     def jitter(self, longest_s: float) -> float:
         """Draw uniformly between zero and `longest_s`."""

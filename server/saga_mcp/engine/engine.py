@@ -158,7 +158,8 @@ class Engine:
     def _lose(self, ticket: Ticket) -> None:
         """The caller does not get this step's answer: an equal call will be told it (S8.1)."""
         self._delivery.lost(ticket)
-        self._tasks.start_soon(self._forward.record_lost, ticket)
+        if not self._tasks.cancel_scope.cancel_called:  # else there is nobody left to record it, as after a kill
+            self._tasks.start_soon(self._forward.record_lost, ticket)
 
     def _tool(self, offered: str) -> Tool:
         tool = self._shop.catalogue.offered.get(offered)

@@ -237,7 +237,7 @@ class Forward:
             register_undo=self._registrar(ticket),
         )
         limits = Limits(timeout_s=pair.timeout_s, hard_deadline_s=pair.hard_deadline_s, stoppable=tool.stoppable)
-        call = Supervised(lambda: _called(tool, step.plan.args, context), limits, self._shop.clock)
+        call = Supervised(lambda: _called(tool, step.plan.args, context), limits, self._shop.clock, self._tasks)
         with self._shop.in_hand.sending(saga.id, Attempt(step.number, step.attempts)):
             outcome = await call.run(
                 on_timeout=lambda: self._timed_out(ticket),

@@ -38,15 +38,12 @@ async def wait_for(event: anyio.Event, seconds: float, clock: Clock) -> bool:
     """Wait for `event` at most that long; whether it is set."""
     if event.is_set():
         return True
-
-    async def give_up() -> None:
-        await clock.sleep(seconds)
-        waiting.cancel_scope.cancel()
-
-    async with anyio.create_task_group() as waiting:
-        waiting.start_soon(give_up)
-        await event.wait()
-        waiting.cancel_scope.cancel()
+    with anyio.CancelScope() as waiting:
+        alarm = clock.after(seconds, waiting.cancel)
+        try:
+            await event.wait()
+        finally:
+            alarm.cancel()
     return event.is_set()
 
 
@@ -80,15 +77,17 @@ async def within(seconds: float, call: Callable[[], Awaitable[T]], tasks: TaskGr
 
 
 class Supervised(Generic[T]):
-    """One call under supervision."""
+    """One call under supervision, in the task that asks for it; only one that takes too long costs a second task."""
 
-    def __init__(self, call: Callable[[], Awaitable[T]], limits: Limits, clock: Clock) -> None:
+    def __init__(self, call: Callable[[], Awaitable[T]], limits: Limits, clock: Clock, tasks: TaskGroup) -> None:
         self._call = call
         self._limits = limits
         self._clock = clock
-        self._ended = anyio.Event()
+        self._tasks = tasks
         self._scope = anyio.CancelScope()
-        self._answer: T | None = None
+        self._ended = anyio.Event()
+        self._watched: anyio.Event | None = None
+        """Set when what there was to tell about a late call is told; None while there is nothing."""
 
     async def run(
         self, *, on_timeout: Callable[[], Awaitable[None]], on_overdue: Callable[[], Awaitable[None]]
@@ -99,21 +98,35 @@ class Supervised(Generic[T]):
             on_timeout: called when the wait ends and the call does not. What goes wrong there does not touch the call.
             on_overdue: likewise, when the hard deadline passes and the call cannot be stopped.
         """
-        limits = self._limits
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._run)
-            if await wait_for(self._ended, limits.timeout_s, self._clock):
-                return self._answer
+
+        def late() -> None:
+            self._watched = anyio.Event()
+            self._tasks.start_soon(self._watch, on_timeout, on_overdue)
+
+        answer: T | None = None
+        alarm = self._clock.after(self._limits.timeout_s, late)
+        try:
+            with self._scope:
+                answer = await self._call()
+        finally:
+            alarm.cancel()
+            self._ended.set()
+        if self._watched is not None:
+            await self._watched.wait()
+        return answer
+
+    async def _watch(self, on_timeout: Callable[[], Awaitable[None]], on_overdue: Callable[[], Awaitable[None]]) -> None:
+        try:
             await self._tell(on_timeout)
-            if await wait_for(self._ended, limits.hard_deadline_s - limits.timeout_s, self._clock):
-                return self._answer
+            if await wait_for(self._ended, self._limits.hard_deadline_s - self._limits.timeout_s, self._clock):
+                return
             # A thread does not hear this while it runs; one that still waits for its turn must not get it any more.
             self._scope.cancel()
-            if await self._stops():
-                return self._answer
-            await self._tell(on_overdue)
-            await self._ended.wait()
-        return self._answer
+            if not await self._stops():
+                await self._tell(on_overdue)
+        finally:
+            if self._watched is not None:
+                self._watched.set()
 
     async def _stops(self) -> bool:
         if self._limits.stoppable:
@@ -127,10 +140,3 @@ class Supervised(Generic[T]):
             await callback()
         except Exception:  # noqa: BLE001 - the call goes on, and its outcome will be recorded all the same
             _log.exception("observation_failed")
-
-    async def _run(self) -> None:
-        try:
-            with self._scope:
-                self._answer = await self._call()
-        finally:
-            self._ended.set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import structlog
+from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import ProbeUndo, RunUndo
 from saga_mcp.domain.events import Event
@@ -60,8 +61,9 @@ class _Sent:
 class Undoing:
     """Runs undo parts, one after the other."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
         self._shop = workshop
+        self._tasks = tasks
         self._stopping = False
 
     def stop(self) -> None:
@@ -156,7 +158,7 @@ class Undoing:
             _log.error("undo_overdue", saga_id=saga.id, step=number, part=part.id, tool=part.spec.tool)
             await self._shop.record(saga.id, lambda now, _: undo_overdue(now, number, part.id))
 
-        call = Supervised(lambda: _called(undoer, part.spec.args, context), limits, self._shop.clock)
+        call = Supervised(lambda: _called(undoer, part.spec.args, context), limits, self._shop.clock, self._tasks)
         with self._shop.in_hand.sending(saga.id, Attempt(number, part.tries, part.id, part.generation)):
             outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
             decided = await self._shop.record(saga.id, self._outcome(number, part, outcome, policy))

@@ -16,21 +16,14 @@ import anyio
 
 from saga_mcp.app import App, open_app
 from saga_mcp.config import LoadedConfig
+from saga_mcp.engine.clock import SystemClock
 from saga_mcp.tools.port import Catalogue
 
 T = TypeVar("T")
 
 
-class HastyClock:
+class HastyClock(SystemClock):
     """The machine's time, with back-offs that take none of it."""
-
-    def now(self) -> float:
-        """Monotonic seconds of the event loop."""
-        return anyio.current_time()
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait that long."""
-        await anyio.sleep(seconds)
 
     def jitter(self, longest_s: float) -> float:
         """Draw the shortest delay."""

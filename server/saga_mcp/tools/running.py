@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 import contextvars
 import inspect
-import math
 import queue
 import threading
 from collections.abc import Awaitable, Callable
@@ -131,18 +130,25 @@ async def run(function: Callable[[], object], *, is_async: bool, threads: ToolTh
 async def _in_task(function: Callable[[], Awaitable[object]]) -> Ended:
     """In a task of its own: one that cancels itself, or leaves a cancellation behind, must not hit the engine's."""
     ended: list[Ended] = []
+    cancellation: asyncio.CancelledError | None = None
 
     async def body() -> None:
         try:
             ended.append(Returned(await function()))
         except BaseException as error:
-            if isinstance(error, anyio.get_cancelled_exc_class()) and anyio.current_effective_deadline() == -math.inf:
-                raise  # somebody cancelled the call
+            if cancellation is not None and isinstance(error, asyncio.CancelledError):
+                raise
             ended.append(Raised(error))
 
-    async with anyio.create_task_group() as task:
-        task.start_soon(body)
-    # Empty only where the task was cancelled before its first step, by a scope that is not around us: it never is.
+    task = asyncio.get_running_loop().create_task(body())
+    while not task.done():
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError as error:  # from outside; it comes again while the function does not heed it
+            cancellation = error
+            task.cancel()
+    if not ended and cancellation is not None:
+        raise cancellation  # not the task's own, which does not say who cancelled
     return ended[0]
 
 

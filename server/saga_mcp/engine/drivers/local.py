@@ -57,7 +57,7 @@ class LocalDriver:
     def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
         self._shop = workshop
         self._tasks = tasks
-        self._undoing = Undoing(workshop)
+        self._undoing = Undoing(workshop, tasks)
         self._probing = Probing(workshop, tasks)
         self._drives: dict[str, _Drive] = {}
         self._trouble: dict[str, tuple[int, float]] = {}
