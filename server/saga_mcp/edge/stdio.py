@@ -1,7 +1,7 @@
 """Serve one MCP client over stdin and stdout, and end the process in bounded time.
 
-This is the transport only: bytes to messages, messages to bytes, and the way out (end of file, signals). What a request
-means is the server's business, and what must not be lost lives in the engine, reached through `drain`.
+This is the way in and the way out (end of file, signals); the streams are `transport`'s. What a request means is the
+server's business, and what must not be lost lives in the engine, reached through `drain`.
 
 The SDK runs the protocol (`Server.run`, both eras). Its `stdio_server()` is not used: its writer, and with it the
 process, dies of one lone surrogate in a tool's result; it drops an unreadable request without an answer, so the caller
@@ -15,22 +15,16 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
-from concurrent.futures import CancelledError
+from collections.abc import Awaitable, Callable
 from types import FrameType
 from typing import Any
 
 import anyio
-import anyio.from_thread
-import anyio.lowlevel
-import anyio.to_thread
-import mcp_types as types
 import structlog
 from mcp.server.lowlevel import NotificationOptions, Server
-from mcp.shared.message import SessionMessage
 
-from saga_mcp.edge.lines import Unreadable, read_line, write_line
 from saga_mcp.edge.stdout import WireStreams
+from saga_mcp.edge.transport import Transport
 
 Drain = Callable[[float], Awaitable[None]]
 """Wait at most so many seconds for running work, and record what is left. May be called again with less time."""
@@ -61,13 +55,12 @@ async def serve_stdio(
     status 0 whatever still runs, so that no stuck tool thread can keep it alive. Must run on the main thread, under
     asyncio, after `take_over_stdout`.
     """
-    transport = _Transport(wire)
+    transport = Transport(wire)
     stop = _stop_on_signal(hard_exit_after_s=sigterm_grace_s + _CLEANUP_AFTER_SIGNAL_S)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(transport.write_replies)
+        tasks.start_soon(transport.replies.write_waiting)
         tasks.start_soon(_run_server, server, transport)
         tasks.start_soon(_end_on, stop, transport)
-        transport.start_reading()
         await transport.ended.wait()
         if not stop.is_set():
             _exit_after(eof_grace_s + _CLEANUP_AFTER_EOF_S)  # for a drain that cannot be cancelled
@@ -81,7 +74,7 @@ async def serve_stdio(
         tasks.cancel_scope.cancel()
 
 
-async def _run_server(server: Server[Any], transport: "_Transport") -> None:
+async def _run_server(server: Server[Any], transport: Transport) -> None:
     # Said outright, or Claude Code never listens for a changed tool list (anthropics/claude-code#88483).
     options = server.create_initialization_options(NotificationOptions(tools_changed=True))
     await server.run(transport.requests, transport.replies, options)
@@ -89,7 +82,7 @@ async def _run_server(server: Server[Any], transport: "_Transport") -> None:
     transport.ended.set()
 
 
-async def _end_on(stop: anyio.Event, transport: "_Transport") -> None:
+async def _end_on(stop: anyio.Event, transport: Transport) -> None:
     await stop.wait()
     _log.info("stop_requested")
     transport.ended.set()
@@ -112,98 +105,6 @@ async def _drain(drain: Drain, grace_s: float, unless: anyio.Event | None = None
 async def _cancel_on(event: anyio.Event, scope: anyio.CancelScope) -> None:
     await event.wait()
     scope.cancel()
-
-
-class _Transport:
-    """The two pumps between descriptors and the SDK's message streams, and the requests not yet answered."""
-
-    def __init__(self, wire: WireStreams) -> None:
-        self._wire = wire
-        # No buffers: a client that sends faster than we read, or reads slower than we reply, has to wait.
-        self._arrived, self.requests = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        self.replies, self._to_send = anyio.create_memory_object_stream[SessionMessage](0)
-        self._refusals = self.replies.clone()
-        self._unanswered: dict[types.RequestId, anyio.Event] = {}
-        self.ended = anyio.Event()
-
-    def start_reading(self) -> None:
-        """Read in a daemon thread: a blocking read cannot be cancelled, and must not keep the process alive."""
-        token = anyio.lowlevel.current_token()
-
-        def read() -> None:
-            try:
-                for line in _lines(self._wire):
-                    anyio.from_thread.run(self._deliver, line, token=token)
-                anyio.from_thread.run(self._arrived.aclose, token=token)
-            except (anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.RunFinishedError, CancelledError):
-                return  # Serving ended first: nobody is left to hand a message to.
-
-        threading.Thread(target=read, name="stdin", daemon=True).start()
-
-    async def _deliver(self, line: bytes) -> None:
-        message = read_line(line)
-        if isinstance(message, Unreadable):
-            _log.warning("message_refused", size=len(line), answered=len(message.replies))
-            for reply in message.replies:
-                await self._refusals.send(SessionMessage(reply))
-            return
-        match message:
-            case types.JSONRPCRequest(id=request_id) if self.ended.is_set():
-                await self._refusals.send(SessionMessage(_shutting_down(request_id)))
-                return
-            # A listening client never gets its answer, and would make every SIGTERM take the whole grace.
-            case types.JSONRPCRequest(id=request_id, method=method) if method != "subscriptions/listen":
-                self._unanswered.setdefault(request_id, anyio.Event())
-            case types.JSONRPCNotification(method="notifications/cancelled", params={"requestId": request_id}):
-                self._settle(request_id)
-            case _:
-                pass
-        await self._arrived.send(SessionMessage(message))
-
-    async def write_replies(self) -> None:
-        """Write what the server sends, one message a line, until the client closes its end."""
-        limiter = anyio.CapacityLimiter(1)  # its own: forty busy tool threads must not hold up the replies
-        with self._to_send:
-            async for item in self._to_send:
-                try:
-                    await anyio.to_thread.run_sync(self._wire.write, write_line(item.message), limiter=limiter)
-                except ValueError:
-                    _log.exception("message_not_sent")
-                except OSError:
-                    _log.warning("client_gone")
-                    self.ended.set()
-                    return
-                if isinstance(item.message, types.JSONRPCResponse | types.JSONRPCError):
-                    self._settle(item.message.id)
-
-    def _settle(self, request_id: object) -> None:
-        answered = self._unanswered.pop(request_id, None) if isinstance(request_id, int | str) else None
-        if answered is not None:
-            answered.set()
-
-    async def all_answered(self) -> None:
-        """Wait until each request has been answered or cancelled."""
-        while self._unanswered:
-            await next(iter(self._unanswered.values())).wait()
-
-
-def _lines(wire: WireStreams) -> Iterator[bytes]:
-    """Yield the client's lines that are not blank, without their ends; the last one may lack its newline."""
-    parts: list[bytes] = []
-    while chunk := wire.read():
-        first, *more = chunk.split(b"\n")
-        parts.append(first)
-        for part in more:
-            if line := b"".join(parts).strip():
-                yield line
-            parts = [part]
-    if line := b"".join(parts).strip():
-        yield line
-
-
-def _shutting_down(request_id: types.RequestId) -> types.JSONRPCError:
-    error = types.ErrorData(code=types.CONNECTION_CLOSED, message="the server is shutting down; nothing was done")
-    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
 
 
 def _stop_on_signal(*, hard_exit_after_s: float) -> anyio.Event:

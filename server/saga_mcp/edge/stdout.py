@@ -8,6 +8,9 @@ while the process ends must miss the wire too, which is why the SDK's own divers
 """
 
 import os
+import select
+import socket
+import stat
 import sys
 from dataclasses import dataclass
 
@@ -31,6 +34,11 @@ class WireStreams:
         except OSError:
             return b""
 
+    @property
+    def waits_to_read(self) -> bool:
+        """Whether the event loop can tell when there is something to read, so that `read` does not block then."""
+        return sys.platform != "win32" and _sort_of(self.stdin_fd) in {stat.S_IFIFO, stat.S_IFSOCK}
+
     def write(self, data: bytes) -> None:
         """Write all of `data`. Blocks while the client does not read.
 
@@ -40,6 +48,40 @@ class WireStreams:
         rest = memoryview(data)
         while rest:
             rest = rest[os.write(self.stdout_fd, rest) :]
+
+    def write_now(self, data: bytes) -> int:
+        """Write what can be written without waiting, and return how many bytes that was; often all, maybe none.
+
+        Raises:
+            OSError: the client closed its end.
+        """
+        if sys.platform == "win32":
+            return 0
+        match _sort_of(self.stdout_fd):
+            case stat.S_IFIFO if (
+                len(data) <= select.PIPE_BUF
+            ):  # POSIX: with room for so much, the whole goes in at once
+                writable = select.poll()
+                writable.register(self.stdout_fd, select.POLLOUT)
+                return os.write(self.stdout_fd, data) if writable.poll(0) else 0
+            case stat.S_IFSOCK:  # what hosts written for Node use in place of pipes
+                return _send_now(self.stdout_fd, data)
+            case _:
+                return 0
+
+
+def _send_now(fd: int, data: bytes) -> int:
+    stream = socket.socket(fileno=fd)
+    try:
+        return stream.send(data, socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return 0
+    finally:
+        stream.detach()
+
+
+def _sort_of(fd: int) -> int:
+    return stat.S_IFMT(os.fstat(fd).st_mode)
 
 
 def take_over_stdout() -> WireStreams:

@@ -115,7 +115,9 @@ class Supervised(Generic[T]):
             await self._watched.wait()
         return answer
 
-    async def _watch(self, on_timeout: Callable[[], Awaitable[None]], on_overdue: Callable[[], Awaitable[None]]) -> None:
+    async def _watch(
+        self, on_timeout: Callable[[], Awaitable[None]], on_overdue: Callable[[], Awaitable[None]]
+    ) -> None:
         try:
             await self._tell(on_timeout)
             if await wait_for(self._ended, self._limits.hard_deadline_s - self._limits.timeout_s, self._clock):

@@ -1,0 +1,254 @@
+"""The two message streams between the client's descriptors and the SDK, and the requests not yet answered.
+
+Apart from the serving of stdio because this is about bytes and back-pressure only. They are streams of our own, not the
+SDK's pairs of memory streams with a pump beside each: a message then costs no task and no hop through a thread, which
+was a fifth of a governed call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable
+from concurrent.futures import CancelledError
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+import anyio
+import anyio.from_thread
+import anyio.lowlevel
+import anyio.to_thread
+import mcp_types as types
+import structlog
+from mcp.shared.message import SessionMessage
+
+from saga_mcp.edge.lines import Unreadable, read_line, write_line
+from saga_mcp.edge.stdout import WireStreams
+
+_log = structlog.get_logger(__name__)
+
+
+class Transport:
+    """One client's messages."""
+
+    def __init__(self, wire: WireStreams) -> None:
+        self._unanswered: set[types.RequestId] = set()
+        self._settled = anyio.Event()
+        self.ended = anyio.Event()
+        """Nothing is taken any more: the client closed a stream, or we stop."""
+        self.replies = Replies(wire, self)
+        self.requests = Requests(wire, self)
+
+    def arrived(self, message: types.JSONRPCMessage) -> types.JSONRPCError | None:
+        """Take note of a message; what is answered in its stead, where it comes too late."""
+        match message:
+            case types.JSONRPCRequest(id=request_id) if self.ended.is_set():
+                return _shutting_down(request_id)
+            # A listening client never gets its answer, and would make every SIGTERM take the whole grace.
+            case types.JSONRPCRequest(id=request_id, method=method) if method != "subscriptions/listen":
+                self._unanswered.add(request_id)
+            case types.JSONRPCNotification(method="notifications/cancelled", params={"requestId": request_id}):
+                self._settle(request_id)
+            case _:
+                pass
+        return None
+
+    def left(self, message: types.JSONRPCMessage) -> None:
+        """Take note of a message that was written."""
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            self._settle(message.id)
+
+    def _settle(self, request_id: object) -> None:
+        if isinstance(request_id, int | str) and request_id in self._unanswered:
+            self._unanswered.discard(request_id)
+            self._settled.set()
+
+    async def all_answered(self) -> None:
+        """Wait until each request has been answered or cancelled."""
+        while self._unanswered:
+            self._settled = anyio.Event()
+            await self._settled.wait()
+
+
+class _Stream:
+    """What the SDK asks of a stream besides its messages."""
+
+    async def aclose(self) -> None:
+        """The descriptors stay the process's own."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Requests(_Stream):
+    """What the client sends, one message a line; the SDK's `ReadStream`."""
+
+    def __init__(self, wire: WireStreams, transport: Transport) -> None:
+        self._read = _selected(wire) if wire.waits_to_read else _in_thread(wire)
+        self._transport = transport
+        self._lines = deque[bytes]()
+        self._begun: list[bytes] = []
+        """Pieces of the line whose end has not come yet."""
+        self._at_end = False
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message; lines that are none are answered here.
+
+        Raises:
+            EndOfStream: the client sends nothing more.
+        """
+        while True:
+            message = read_line(await self._line())
+            if isinstance(message, Unreadable):
+                _log.warning("message_refused", answered=len(message.replies))
+                refusals = message.replies
+            else:
+                refusal = self._transport.arrived(message)
+                if refusal is None:
+                    return SessionMessage(message)
+                refusals = (refusal,)
+            for reply in refusals:
+                with contextlib.suppress(anyio.BrokenResourceError):
+                    await self._transport.replies.send(SessionMessage(reply))
+
+    async def _line(self) -> bytes:
+        """Return the next line that is not blank, without its end; the last one may lack its newline."""
+        while not self._lines:
+            if self._at_end:
+                raise anyio.EndOfStream
+            chunk = await self._read()
+            self._at_end = not chunk
+            first, *more = chunk.split(b"\n") if chunk else (b"", b"")
+            self._begun.append(first)
+            for piece in more:
+                if line := b"".join(self._begun).strip():
+                    self._lines.append(line)
+                self._begun = [piece]
+        return self._lines.popleft()
+
+
+@dataclass(frozen=True, slots=True)
+class _Rest:
+    """What is left to write of a message."""
+
+    line: bytes
+    message: types.JSONRPCMessage
+    done: anyio.Event = field(default_factory=anyio.Event)
+
+
+class Replies(_Stream):
+    """What the server sends, one message a line; the SDK's `WriteStream`.
+
+    What fits is written at once. The rest of it goes through one task, so that a sender who is cancelled leaves no
+    half a line behind, and a client that does not read holds up nobody but those who send to it.
+    """
+
+    def __init__(self, wire: WireStreams, transport: Transport) -> None:
+        self._wire = wire
+        self._transport = transport
+        self._waiting, self._to_write = anyio.create_memory_object_stream[_Rest](math.inf)
+        self._behind = 0
+        """Lines that wait for the client to read."""
+        self._gone = False
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Write a message; returns once it is written.
+
+        Raises:
+            BrokenResourceError: the client closed its end.
+        """
+        if self._gone:
+            raise anyio.BrokenResourceError
+        try:
+            line = write_line(item.message)
+        except ValueError:
+            _log.exception("message_not_sent")
+            return
+        try:
+            written = 0 if self._behind else self._wire.write_now(line)
+        except OSError:
+            self._client_gone()
+            raise anyio.BrokenResourceError from None
+        if written == len(line):
+            self._transport.left(item.message)
+        else:
+            await self._later(_Rest(line[written:], item.message))
+
+    async def _later(self, rest: _Rest) -> None:
+        self._behind += 1
+        self._waiting.send_nowait(rest)
+        await rest.done.wait()
+        if self._gone:
+            raise anyio.BrokenResourceError
+
+    async def write_waiting(self) -> None:
+        """Write what could not be written at once, for as long as the client is there."""
+        limiter = anyio.CapacityLimiter(1)  # its own: forty busy tool threads must not hold up the replies
+        async for rest in self._to_write:
+            try:
+                if not self._gone:
+                    await anyio.to_thread.run_sync(self._wire.write, rest.line, limiter=limiter)
+                    self._transport.left(rest.message)
+            except OSError:
+                self._client_gone()
+            self._behind -= 1
+            rest.done.set()
+
+    def _client_gone(self) -> None:
+        _log.warning("client_gone")
+        self._gone = True
+        self._transport.ended.set()
+
+
+def _selected(wire: WireStreams) -> Callable[[], Awaitable[bytes]]:
+    async def read() -> bytes:
+        await anyio.wait_readable(wire.stdin_fd)
+        return wire.read()
+
+    return read
+
+
+def _in_thread(wire: WireStreams) -> Callable[[], Awaitable[bytes]]:
+    """Read in a daemon thread: a blocking read cannot be cancelled, and must not keep the process alive."""
+    token = anyio.lowlevel.current_token()
+    send, receive = anyio.create_memory_object_stream[bytes](0)  # a client that sends faster than we read has to wait
+
+    def work() -> None:
+        # Serving may end first: then nobody is left to hand anything to.
+        with contextlib.suppress(
+            anyio.ClosedResourceError, anyio.BrokenResourceError, anyio.RunFinishedError, CancelledError
+        ):
+            while chunk := wire.read():
+                anyio.from_thread.run(send.send, chunk, token=token)
+            anyio.from_thread.run(send.send, b"", token=token)
+
+    thread = threading.Thread(target=work, name="stdin", daemon=True)
+
+    async def read() -> bytes:
+        if not thread.ident:
+            thread.start()
+        return await receive.receive()
+
+    return read
+
+
+def _shutting_down(request_id: types.RequestId) -> types.JSONRPCError:
+    error = types.ErrorData(code=types.CONNECTION_CLOSED, message="the server is shutting down; nothing was done")
+    return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
