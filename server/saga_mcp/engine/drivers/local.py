@@ -62,6 +62,9 @@ class LocalDriver:
         self._drives: dict[str, _Drive] = {}
         self._trouble: dict[str, tuple[int, float]] = {}
         self._changed = anyio.Event()
+        self._watched = anyio.Event()
+        self._waiting = 0
+        """How many wait here for sagas that others drive."""
         self._stopping = False
         self._resender: Resender | None = None
 
@@ -90,6 +93,7 @@ class LocalDriver:
             drive.wake.set()
         elif self._shop.drives and not self._stopping:
             drive = self._drives[saga_id] = _Drive()
+            self._watched.set()
             self._tasks.start_soon(self._run, saga_id, drive)
 
     async def rest(self, saga_id: str) -> None:
@@ -102,7 +106,15 @@ class LocalDriver:
             if not busy(await self._shop.log.load(saga_id)):
                 return
             if saga_id not in self._drives:
-                await wait_for(changed, self._shop.settings.recovery_every_s, self._shop.clock)
+                await self._until_changed(changed)
+
+    async def _until_changed(self, changed: anyio.Event) -> None:
+        self._waiting += 1
+        self._watched.set()
+        try:
+            await wait_for(changed, self._shop.settings.recovery_every_s, self._shop.clock)
+        finally:
+            self._waiting -= 1
 
     # --- one saga -----------------------------------------------------------------------------------------------------
 
@@ -232,9 +244,12 @@ class LocalDriver:
     # --- everybody's sagas --------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Pass on that the log changed, by whatever process, to whoever waits here."""
+        """Pass on that the log changed, by whatever process, to whoever waits here; most of the time that is nobody."""
         seen = 0
         while True:
+            if not self._drives and not self._waiting:
+                self._watched = anyio.Event()
+                await self._watched.wait()
             try:
                 seen = await self._shop.log.wait_for_change(seen)
             except LogUnavailable:
