@@ -16,6 +16,7 @@ from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind
 from saga_mcp.tools.catalogue import StaticCatalogue
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
+    Arguments,
     CallContext,
     Catalogue,
     Landed,
@@ -95,10 +96,10 @@ class Fixture:
     def listing(self) -> ToolListing:
         return ToolListing(description="For tests.", input_schema=_SCHEMAS.get(self.offered, _NO_ARGUMENTS))
 
-    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
-        return dict(arguments)
+    def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
+        return Arguments(dict(arguments))
 
-    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
         del args, context
         if self.offered == "test_error_handling":
             error = "This tool intentionally returns an error for testing"

@@ -36,6 +36,7 @@ from saga_mcp.engine.port import Caller, CallReply
 from saga_mcp.log.port import SagaRow
 from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import (
+    Arguments,
     CallContext,
     Outcome,
     ProbeVerdict,
@@ -60,10 +61,10 @@ class ToldTool:
     listing: ToolListing
     stoppable: bool = True
 
-    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
-        return dict(arguments)
+    def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
+        return Arguments(dict(arguments))
 
-    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
         raise NotImplementedError(args, context)
 
     def replay(self, result: JsonValue) -> ToolAnswer:

@@ -18,6 +18,7 @@ from saga_mcp.domain.values import Effect
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.port import (
     Absent,
+    Arguments,
     GivesUp,
     InvalidArguments,
     Landed,
@@ -124,7 +125,7 @@ def test_arguments_are_decoded_by_the_functions_own_schema() -> None:
     def look(items: list[int], note: str, more: int = 7) -> None: ...
 
     tool = serve(registry).offered["look"]
-    assert tool.decode({"items": "[1, 2]", "note": "null"}) == {"items": [1, 2], "note": "null", "more": 7}
+    assert tool.decode({"items": "[1, 2]", "note": "null"}).json == {"items": [1, 2], "note": "null", "more": 7}
     with pytest.raises(InvalidArguments) as caught:
         tool.decode({"itmes": [1], "note": 1})
     assert caught.value.problems == (
@@ -220,7 +221,7 @@ async def test_an_authors_validator_may_raise_anything() -> None:
     with anyio.fail_after(5):
         with pytest.raises(InvalidArguments, match="cannot be read: KeyError"):
             tool.decode({"value": 2})
-        missed = await tool.call({"value": 2}, context(World()))
+        missed = await tool.call(Arguments({"value": 2}), context(World()))
         assert isinstance(missed, Missed)
         assert (missed.effect, missed.error) == (Effect.NONE, "InvalidArguments: cannot be read: KeyError")
         assert await tool.probe(facts({"value": 2})) == NoVerdict(error="schema changed: cannot be read: KeyError")

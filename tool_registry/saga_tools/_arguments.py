@@ -51,9 +51,17 @@ class Arguments:
         Raises:
             InvalidArguments: They do not fit; every reason is listed.
         """
-        stored = self._dump(self._read(decode_strings(self.schema, dict(arguments))))
+        text = _json(arguments)
+        try:
+            instance = self._read(text)
+        except InvalidArguments:
+            text = _json(decode_strings(self.schema, dict(arguments)))
+            instance = self._read(text)
+        stored = self._dump(instance)
         # Read back at once: the function gets exactly what its undo will get, and what cannot be read back is not sent.
-        return Decoded(self.kwargs_from_json(stored), stored)
+        if _json(stored) != text:
+            instance = self._read(_json(stored))
+        return Decoded(self._kwargs(instance), stored)
 
     def kwargs_from_json(self, stored: Mapping[str, Json]) -> dict[str, Any]:
         """Return the Python values for arguments that `decode` or `encode` made.
@@ -61,7 +69,9 @@ class Arguments:
         Raises:
             InvalidArguments: They do not fit the parameters the function has today.
         """
-        instance = self._read(stored)
+        return self._kwargs(self._read(_json(stored)))
+
+    def _kwargs(self, instance: BaseModel) -> dict[str, Any]:
         return {name: getattr(instance, _field_name(place)) for place, name in enumerate(self.names)}
 
     def encode(self, kwargs: Mapping[str, Any]) -> dict[str, Json]:
@@ -75,11 +85,7 @@ class Arguments:
         except ValidationError as error:
             raise InvalidArguments(_problems(error, self.names)) from None
 
-    def _read(self, arguments: Mapping[str, Any]) -> BaseModel:
-        try:
-            text = json.dumps(arguments, allow_nan=False)
-        except (TypeError, ValueError, RecursionError) as error:
-            raise InvalidArguments([ArgumentProblem("", f"must be JSON: {error}")]) from None
+    def _read(self, text: str) -> BaseModel:
         try:
             return self._model.model_validate_json(text, strict=True)
         except ValidationError as error:
@@ -89,6 +95,13 @@ class Arguments:
 
     def _dump(self, instance: BaseModel) -> dict[str, Json]:
         return instance.model_dump(mode="json", by_alias=True, round_trip=True, warnings=False)
+
+
+def _json(arguments: Mapping[str, Any]) -> str:
+    try:
+        return json.dumps(arguments, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidArguments([ArgumentProblem("", f"must be JSON: {error}")]) from None
 
 
 def read_arguments(signature: Signature, docstring: Docstring, tool: str) -> tuple[Arguments | None, list[Problem]]:

@@ -43,7 +43,7 @@ from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
-from saga_mcp.tools.port import Catalogue, Tool
+from saga_mcp.tools.port import Arguments, Catalogue, Tool
 
 
 class Engine:
@@ -125,17 +125,19 @@ class Engine:
         args = tool.decode(arguments)
         if tool.pair.kind is Kind.READ_ONLY:
             return await read(tool, args, self._shop, self._tasks)
-        plan = self._plan(tool, args, step_key, caller)
+        plan = self._plan(tool, args.json, step_key, caller)
         if saga_id is not None:
-            return await self._step(tool, plan, _named(saga_id), opening=None)
+            return await self._step(tool, plan, args, _named(saga_id), opening=None)
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, plan) as (implicit, mine):
-            reply = await self._step(tool, plan, implicit, opening=self._opening(caller, implicit=True))
+            reply = await self._step(tool, plan, args, implicit, opening=self._opening(caller, implicit=True))
         return replace(reply, opened=mine)
 
-    async def _step(self, tool: Tool, plan: StepPlan, saga_id: str, *, opening: SagaOpened | None) -> CallReply:
-        ticket = Ticket(saga_id=saga_id)
+    async def _step(
+        self, tool: Tool, plan: StepPlan, args: Arguments, saga_id: str, *, opening: SagaOpened | None
+    ) -> CallReply:
+        ticket = Ticket(saga_id=saga_id, args=args)
         order = Order(tool=tool, plan=plan, opening=opening, arrival=self._delivery.arrived(saga_id))
         deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
         self._delivery.expect(ticket)

@@ -40,14 +40,14 @@ from saga_mcp.domain.step_decisions import (
     timed_out,
 )
 from saga_mcp.domain.stranded import Attempt
-from saga_mcp.domain.values import JsonObject, Phase, StepState
+from saga_mcp.domain.values import Phase, StepState
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import Limits, Supervised, wait_for
 from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.tools.pair import Pair, PairUnreadable
-from saga_mcp.tools.port import CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, Tool
+from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, Tool
 
 _log = structlog.get_logger(__name__)
 
@@ -237,7 +237,8 @@ class Forward:
             register_undo=self._registrar(ticket),
         )
         limits = Limits(timeout_s=pair.timeout_s, hard_deadline_s=pair.hard_deadline_s, stoppable=tool.stoppable)
-        call = Supervised(lambda: _called(tool, step.plan.args, context), limits, self._shop.clock, self._tasks)
+        args, ticket.args = ticket.args or Arguments(step.plan.args), None
+        call = Supervised(lambda: _called(tool, args, context), limits, self._shop.clock, self._tasks)
         with self._shop.in_hand.sending(saga.id, Attempt(step.number, step.attempts)):
             outcome = await call.run(
                 on_timeout=lambda: self._timed_out(ticket),
@@ -303,7 +304,7 @@ class Forward:
         return register
 
 
-async def _called(tool: Tool, args: JsonObject, context: CallContext) -> Outcome:
+async def _called(tool: Tool, args: Arguments, context: CallContext) -> Outcome:
     """The call's outcome, also where the adapter itself is at fault: then nothing is known."""
     try:
         return await tool.call(args, context)

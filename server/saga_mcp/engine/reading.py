@@ -5,14 +5,13 @@ from __future__ import annotations
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.frozen import PartSpec
-from saga_mcp.domain.values import JsonObject
 from saga_mcp.engine.port import CallReply
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.workshop import Workshop
-from saga_mcp.tools.port import CallContext, Landed, Lost, Missed, Tool, ToolAnswer
+from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Tool, ToolAnswer
 
 
-async def read(tool: Tool, args: JsonObject, shop: Workshop, tasks: TaskGroup) -> CallReply:
+async def read(tool: Tool, args: Arguments, shop: Workshop, tasks: TaskGroup) -> CallReply:
     """Call a read-only tool and pass on what it said; an answer that does not come in time changed nothing."""
     context = CallContext(saga_id="", number=0, key="", attempt=1, register_undo=_no_undo)
     limit = min(tool.pair.timeout_s, shop.settings.reply_within_s)

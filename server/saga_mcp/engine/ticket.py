@@ -11,7 +11,7 @@ import anyio
 
 from saga_mcp.domain.events import SagaOpened, StepPlan
 from saga_mcp.domain.state import Saga
-from saga_mcp.tools.port import Tool, ToolAnswer
+from saga_mcp.tools.port import Arguments, Tool, ToolAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,8 @@ class Ticket:
     """What a request waits on. `known` is set once the step's outcome, or the doubt about it, is durable."""
 
     saga_id: str
+    args: Arguments | None = None
+    """As the tool decoded them, for one attempt: what was sent once belongs to the tool."""
     known: anyio.Event = field(default_factory=anyio.Event)
     ended: anyio.Event = field(default_factory=anyio.Event)
     """Nothing of the step is left to do here."""

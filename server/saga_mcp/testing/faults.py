@@ -18,6 +18,7 @@ from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.testing.errors import InjectedFault
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
+    Arguments,
     CallContext,
     Catalogue,
     Landed,
@@ -94,7 +95,7 @@ class FaultyTool(PythonTool):
         assert isinstance(tool, PythonTool)  # noqa: S101 - there are no others yet
         return cls(registry=tool.registry, declared=tool.declared, listing=tool.listing, faults=faults)
 
-    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
         """Do the forward action, or fail around it."""
         fault = self.faults.strike(self.pair.tool)
         if fault is not None and fault.when in {"before", "after"}:

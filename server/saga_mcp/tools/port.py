@@ -135,6 +135,16 @@ class StepFacts:
     """The last result of each tool of this saga, by offered name, as of the step's intent."""
 
 
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The arguments of one call."""
+
+    json: JsonObject
+    """What is logged, sent and used for the undo; defaults included."""
+    native: object = None
+    """What the adapter made of them when it decoded them, for the call that follows; None: nothing, or long ago."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
     """What a forward action is told about itself."""
@@ -201,7 +211,7 @@ class Tool(Protocol):
         """Whether a call past its hard deadline can be cancelled; a thread cannot (S3.3)."""
         ...
 
-    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
+    def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         """Validate once, against the tool's own schema; defaults included (DESIGN.md rule 8).
 
         Raises:
@@ -209,7 +219,7 @@ class Tool(Protocol):
         """
         ...
 
-    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
         """Do the forward action. Cancelling it ends a stoppable tool; a thread goes on, and so must the wait for it."""
         ...
 

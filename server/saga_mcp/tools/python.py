@@ -24,6 +24,7 @@ from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Absent,
+    Arguments,
     AsksPerson,
     CallContext,
     GivesUp,
@@ -163,18 +164,19 @@ class PythonTool:
         """A coroutine is, a thread is not."""
         return self.declared.registered.is_async
 
-    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
+    def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         """Validate once, against the function's own model; defaults included.
 
         Raises:
             InvalidArguments: they do not fit; every problem at once.
         """
         try:
-            return dict(self.declared.registered.decode(arguments).json)
+            decoded = self.declared.registered.decode(arguments)
         except UnfitArguments as unfit:
             raise InvalidArguments(tuple(map(str, unfit.problems))) from None
+        return Arguments(dict(decoded.json), decoded.kwargs)
 
-    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
         """Do the forward action."""
         call = Call(
             key=context.key,
@@ -287,16 +289,17 @@ class ToolAsUndo:
         call = _call_of(context.step, context.undo_key, self.registry, "an undo")
         registered = self.declared.registered
         try:
-            decoded = registered.decode(fill_late(args, context)).json
+            decoded = registered.decode(fill_late(args, context))
         except SagaToolsError as error:
             return GivesUp(message=_schema_changed(error))
-        ended = await _call(registered, decoded, call, self.registry.threads.undo)
+        ended = await _call(registered, Arguments(dict(decoded.json), decoded.kwargs), call, self.registry.threads.undo)
         return _undo_outcome(ended, _effect_of_errors(self.declared))
 
 
-async def _call(registered: RegisteredTool, args: Mapping[str, JsonValue], call: Call, threads: ToolThreads) -> Ended:
+async def _call(registered: RegisteredTool, args: Arguments, call: Call, threads: ToolThreads) -> Ended:
     try:
-        kwargs = registered.kwargs_from_json(args)
+        decoded = cast("Mapping[str, Any] | None", args.native)
+        kwargs = registered.kwargs_from_json(args.json) if decoded is None else dict(decoded)
     except SagaToolsError as error:
         return Raised(error, started=False)
     if registered.call_parameter is not None:
