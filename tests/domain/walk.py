@@ -17,6 +17,7 @@ from saga_mcp.domain.errors import IllegalTransition
 from saga_mcp.domain.events import Event, UndoRegistered
 from saga_mcp.domain.machine import apply
 from saga_mcp.domain.state import Part, Saga, Step
+from saga_mcp.domain.vector import Vector
 
 NEW = Saga(id="sg-walk")
 _MANY = 2
@@ -99,7 +100,7 @@ def canonical(saga: Saga) -> Saga:
         reason="",
         aborted_by="",
         driver="",
-        steps=tuple(_canonical_step(step, rank) for step in saga.steps),
+        steps=Vector[Step].of(_canonical_step(step, rank) for step in saga.steps),
         savepoints=tuple(replace(mark, seq=rank[mark.seq]) for mark in saga.savepoints),
         abort_wanted=None
         if saga.abort_wanted is None

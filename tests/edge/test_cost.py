@@ -24,22 +24,24 @@ from tests.edge.scripted import (
 from tests.edge.served import facts_of, text_of
 
 from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.vector import Vector
 
 MANY = 30
 
 
-class Walked(tuple[Step, ...]):  # noqa: SLOT001 - it counts
+class Walked(Vector[Step]):
     """Steps that count how often somebody goes through all of them."""
 
     walks = 0
 
     def __iter__(self) -> Iterator[Step]:
-        self.walks += 1
+        type(self).walks += 1
         return super().__iter__()
 
 
 def walked(saga: Saga) -> tuple[Saga, Walked]:
-    steps = Walked(saga.steps)
+    Walked.walks = 0
+    steps = Walked(saga.steps.chunks, len(saga.steps))
     return replace(saga, steps=steps), steps
 
 

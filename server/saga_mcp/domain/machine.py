@@ -8,8 +8,8 @@ states and events is generated from this code into docs/states.md and walked exh
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
+from saga_mcp.domain.copying import replace
 from saga_mcp.domain.events import Event, StepEvent, UndoEvent
 from saga_mcp.domain.on_saga import apply_saga_event
 from saga_mcp.domain.on_step import apply_step_event
@@ -23,15 +23,11 @@ def apply(saga: Saga, event: Event) -> Saga:
     Raises:
         IllegalTransition: `event` is not allowed in this state; the message says why.
     """
-    return _route(replace(saga, seq=saga.seq + 1), event)
-
-
-def _route(saga: Saga, event: Event) -> Saga:
     if isinstance(event, StepEvent):
         return apply_step_event(saga, event)
     if isinstance(event, UndoEvent):
         return apply_undo_event(saga, event)
-    return apply_saga_event(saga, event)
+    return replace(apply_saga_event(saga, event), seq=saga.next_seq)
 
 
 def fold(saga: Saga, events: Iterable[Event]) -> Saga:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
+from saga_mcp.domain.copying import replace
 from saga_mcp.domain.events import (
     AbortDeferred,
     AbortRequested,
@@ -33,14 +33,14 @@ from saga_mcp.domain.values import (
 
 
 def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
-    """Return the saga after an event of the saga itself. `saga.seq` already counts the event.
+    """Return the saga after an event of the saga itself; `machine.apply` counts the event.
 
     Raises:
         IllegalTransition: the event is not allowed in this state.
     """
     if isinstance(event, SagaOpened):
         return _open(saga, event)
-    require(saga.seq > 1, "the saga was never opened")
+    require(saga.opened, "the saga was never opened")
     match event:
         case SagaClaimed(driver=driver):
             return replace(saga, driver=driver)
@@ -80,7 +80,7 @@ def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
 
 
 def _open(saga: Saga, event: SagaOpened) -> Saga:
-    require(saga.seq == 1, "the saga is already open")
+    require(not saga.opened, "the saga is already open")
     return replace(
         saga,
         realm=event.realm,
@@ -100,7 +100,7 @@ def _set_savepoint(saga: Saga, name: str) -> Saga:
     require(not saga.pivot, "a save-point after the pivot could never be undone to")
     require(not saga.running and not saga.unended and not saga.in_doubt, "a step is unsettled")
     others = tuple(mark for mark in saga.savepoints if mark.name != name)
-    return replace(saga, savepoints=(*others, Savepoint(name=name, seq=saga.seq)))
+    return replace(saga, savepoints=(*others, Savepoint(name=name, seq=saga.next_seq)))
 
 
 def _commit(saga: Saga, event: SagaCommitted) -> Saga:
@@ -165,10 +165,11 @@ def _finish_rollback(saga: Saga) -> Saga:
     require(rollback_done(saga), "the rollback is not done")
     if saga.target == WHOLE_SAGA:
         return replace(saga, phase=Phase.COMPENSATED)
+    steps = saga.steps
     for step in saga.steps:
         if in_scope(saga, step) and step.state is StepState.FAILED and not step.accepted:
-            saga = put_step(saga, replace(step, accepted=True))
-    return replace(saga, phase=Phase.ACTIVE, target=WHOLE_SAGA, cause="", reason="", aborted_by="")
+            steps = steps.replaced(step.number - 1, replace(step, accepted=True))
+    return replace(saga, steps=steps, phase=Phase.ACTIVE, target=WHOLE_SAGA, cause="", reason="", aborted_by="")
 
 
 def _reopen(saga: Saga, step: Step) -> Saga:

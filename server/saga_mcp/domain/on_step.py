@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
+from saga_mcp.domain.copying import replace
 from saga_mcp.domain.events import (
     PartSpec,
     ReplyLost,
@@ -32,7 +32,7 @@ from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.settling import settle
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.transition import add_step, put_step, require, step_of
-from saga_mcp.domain.undo_parts import bind
+from saga_mcp.domain.undo_parts import bind, bound
 from saga_mcp.domain.values import (
     Effect,
     Kind,
@@ -42,12 +42,12 @@ from saga_mcp.domain.values import (
 
 
 def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR0911, PLR0912 - one flat case per event reads best
-    """Return the saga after an event of a step's forward action. `saga.seq` already counts the event.
+    """Return the saga after an event of a step's forward action.
 
     Raises:
         IllegalTransition: the event is not allowed in this state.
     """
-    require(saga.seq > 1, "the saga was never opened")
+    require(saga.opened, "the saga was never opened")
     if isinstance(event, StepAwaitingApproval):
         return _await_approval(saga, event)
     if isinstance(event, StepIntended):
@@ -80,10 +80,13 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
                 running=False,
                 end_known=True,
                 landed=True,
-                order=step.order or saga.seq,
+                order=step.order or saga.next_seq,
                 result=event.result,
+                main=event.parts,
+                parts=bound(event.parts, step.registered),
+                build_error="" if event.parts is not None else event.build_error,
             )
-            return put_step(saga, bind(done, event.parts, event.build_error))
+            return put_step(saga, done)
         case StepFailed():
             require(step.state is StepState.INTENDED, f"the step is {step.state}")
             require(step.kind is not Kind.RETRIABLE, "a retriable step cannot fail, it is tried again")
@@ -147,10 +150,8 @@ def require_admissible(saga: Saga, plan: StepPlan) -> None:
 def _await_approval(saga: Saga, event: StepAwaitingApproval) -> Saga:
     require(event.step == len(saga.steps) + 1, "steps are numbered in order")
     require_admissible(saga, event.plan)
-    return add_step(
-        replace(saga, idle=False),
-        Step(number=event.step, plan=event.plan, state=StepState.AWAITING_APPROVAL, intent_seq=saga.seq),
-    )
+    step = Step(number=event.step, plan=event.plan, state=StepState.AWAITING_APPROVAL, intent_seq=saga.next_seq)
+    return add_step(saga, step)
 
 
 def _intend(saga: Saga, event: StepIntended) -> Saga:
@@ -166,17 +167,17 @@ def _intend(saga: Saga, event: StepIntended) -> Saga:
         number=event.step,
         plan=event.plan,
         state=StepState.INTENDED,
-        intent_seq=saga.seq,
+        intent_seq=saga.next_seq,
         running=True,
         attempts=1,
         owner=event.owner,
         capture=event.capture,
         approved=known is not None,
     )
-    saga = replace(saga, idle=False, acknowledged=max(saga.acknowledged, event.seen))
     for number in event.received:
-        saga = put_step(saga, replace(step_of(saga, number), reply_lost=False))
-    return add_step(saga, step) if known is None else put_step(saga, step)
+        received = replace(step_of(saga, number), reply_lost=False)
+        saga = replace(saga, steps=saga.steps.replaced(number - 1, received))
+    return add_step(saga, step, seen=event.seen)
 
 
 def _attempt(saga: Saga, step: Step, owner: str) -> Saga:
@@ -195,8 +196,7 @@ def _attempt(saga: Saga, step: Step, owner: str) -> Saga:
 
 def _register_undo(saga: Saga, step: Step, part: PartSpec) -> Saga:
     require(step.running, "the call has ended")
-    registered = (*step.registered, part)
-    return put_step(saga, bind(replace(step, registered=registered), step.main, step.build_error))
+    return put_step(saga, bind(replace(step, registered=(*step.registered, part)), step.main, step.build_error))
 
 
 def _failed(saga: Saga, step: Step, error: str) -> Step:
@@ -207,7 +207,7 @@ def _failed(saga: Saga, step: Step, error: str) -> Step:
         overdue=False,
         end_known=True,
         landed=False,
-        order=step.order or saga.seq,
+        order=step.order or saga.next_seq,
         error=error or step.error,
     )
 
@@ -223,7 +223,7 @@ def _fall_in_doubt(saga: Saga, step: Step, event: StepFellInDoubt) -> Saga:
         unknown_attempts=step.unknown_attempts + step.running,
         running=event.running,
         end_known=event.end_known,
-        order=step.order or saga.seq,
+        order=step.order or saga.next_seq,
         error=event.error or event.reason,
     )
     return put_step(saga, bind(doubtful, event.parts, event.build_error))
@@ -244,7 +244,7 @@ def _exempt(saga: Saga, step: Step, event: StepExempted) -> Saga:
             late=False,
             exhausted=False,
             parts=None if step.parts is None else parts,
-            order=step.order or saga.seq,
+            order=step.order or saga.next_seq,
             person=event.by,
             note=event.note,
         ),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import assert_never
 
+from saga_mcp.domain.copying import replace
 from saga_mcp.domain.events import (
     UndoEvent,
     UndoFailed,
@@ -61,7 +61,7 @@ RESOLVABLE = frozenset(
 
 
 def apply_undo_event(saga: Saga, event: UndoEvent) -> Saga:
-    """Return the saga after an event of a step's undo. `saga.seq` already counts the event.
+    """Return the saga after an event of a step's undo.
 
     Raises:
         IllegalTransition: the event is not allowed in this state.
@@ -115,7 +115,8 @@ def apply_undo_event(saga: Saga, event: UndoEvent) -> Saga:
             moved = replace(part, probes_ended=True)
         case UndoSettled():
             require(open_to_settling(part, event.by, done=event.done), f"the part is {part.state}")
-            moved = _done(part) if event.done else replace(_ended(part), state=PartState.PENDING, item=None)
+            state = PartState.DONE if event.done else PartState.PENDING
+            moved = replace(part, running=False, overdue=False, state=state, item=None)
         case UndoParked():
             require(event.item in PARKABLE, f"an undo does not wait as {event.item}")
             require(parkable(saga, step, part), "it is not its turn, or it is under way")
@@ -154,11 +155,7 @@ def open_to_settling(part: Part, by: SettledBy, *, done: bool) -> bool:
 
 
 def _done(part: Part) -> Part:
-    return replace(_ended(part), state=PartState.DONE, item=None)
-
-
-def _ended(part: Part) -> Part:
-    return replace(part, running=False, overdue=False)
+    return replace(part, running=False, overdue=False, state=PartState.DONE, item=None)
 
 
 def _advance(step: Step, moved: Part) -> Step:
@@ -166,13 +163,13 @@ def _advance(step: Step, moved: Part) -> Step:
 
     An undo during which the effect landed begins again as soon as it has ended.
     """
-    step = with_part(step, moved)
+    parts = with_part(step, moved)
     if step.state in SETTLED_STEPS:
-        return step  # exempted meanwhile: what became of the undo is only recorded
-    step = replace(step, state=StepState.COMPENSATING)
+        return replace(step, parts=parts)  # exempted meanwhile: what became of the undo is only recorded
     if step.redo and not moved.running:
-        return next_generation(step)
-    return step if step.next_part is not None else replace(step, state=StepState.COMPENSATED)
+        return next_generation(replace(step, parts=parts, state=StepState.COMPENSATING))
+    done = all(part.state is PartState.DONE for part in parts)
+    return replace(step, parts=parts, state=StepState.COMPENSATED if done else StepState.COMPENSATING)
 
 
 def _resume(saga: Saga, step: Step, event: UndoResumed) -> Saga:
@@ -181,14 +178,16 @@ def _resume(saga: Saga, step: Step, event: UndoResumed) -> Saga:
     part = step.next_part
     assert part is not None  # noqa: S101 - an item in RESUMABLE is held by a part
     fresh = replace(
-        _ended(part),  # of one that cannot be stopped a person says that it came to an end
+        part,
+        running=False,  # of one that cannot be stopped a person says that it came to an end
+        overdue=False,
         state=PartState.PENDING,
         item=None,
         attempts=0,
         overwrite=event.overwrite or part.overwrite,
         error="",
     )
-    return put_step(saga, replace(with_part(step, fresh), note=event.note))
+    return put_step(saga, replace(step, parts=with_part(step, fresh), note=event.note))
 
 
 def _resolve(saga: Saga, step: Step, event: UndoResolved) -> Saga:

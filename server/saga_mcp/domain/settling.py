@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from saga_mcp.domain.copying import replace
 from saga_mcp.domain.events import StepSettled
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.transition import put_step, require
@@ -63,7 +62,7 @@ def _succeeded(saga: Saga, step: Step, event: StepSettled) -> Step:
         landed=True,
         exhausted=False,
         probes_ended=False,
-        order=step.order or saga.seq,
+        order=step.order or saga.next_seq,
         result=event.result,
     )
     return bind(settled, event.parts, event.build_error)

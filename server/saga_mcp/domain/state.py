@@ -23,6 +23,7 @@ from saga_mcp.domain.values import (
     StepState,
     Urgency,
 )
+from saga_mcp.domain.vector import Vector
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,8 +192,8 @@ class Saga:
     """Why it is being undone, or was."""
     reason: str = ""
     aborted_by: str = ""
-    steps: tuple[Step, ...] = ()
-    undo_stack: tuple[int, ...] = ()
+    steps: Vector[Step] = field(default_factory=Vector[Step])
+    undo_stack: Vector[int] = field(default_factory=Vector[int])
     """Numbers of steps that left `intended`, by order key; settled ones are dropped from its top."""
     unended: int = 0
     """Steps in `intended`."""
@@ -218,6 +219,11 @@ class Saga:
     def opened(self) -> bool:
         """Whether the log holds this saga at all."""
         return self.seq > 0
+
+    @property
+    def next_seq(self) -> int:
+        """`seq` of the event that is being applied, or comes next."""
+        return self.seq + 1
 
     @property
     def final(self) -> bool:

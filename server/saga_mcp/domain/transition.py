@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from saga_mcp.domain.copying import replace
 from saga_mcp.domain.errors import IllegalTransition
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import Kind, StepState
+from saga_mcp.domain.vector import Vector
 
 
 def require(condition: bool, why: str) -> None:  # noqa: FBT001 - a guard reads best with its condition first
@@ -32,25 +32,31 @@ def step_of(saga: Saga, number: int) -> Step:
     return step
 
 
-def add_step(saga: Saga, step: Step) -> Saga:
-    """Append a new step."""
-    steps = saga.steps + (step,)  # noqa: RUF005 - one copy; unpacking makes two, which shows at 10,000 steps
-    return _recounted(saga, steps, None, step)
+def add_step(saga: Saga, step: Step, *, seen: int = 0) -> Saga:
+    """The saga after an event that begins a step: what idled goes on.
+
+    Args:
+        saga: the saga before the event.
+        step: the step as the event leaves it; one that waited for an approval has its place already.
+        seen: the `seq` up to which the caller knows what happened (S8.1).
+    """
+    old = saga.find_step(step.number)
+    return _with_step(saga, old, step, idle=False, acknowledged=max(saga.acknowledged, seen))
 
 
 def put_step(saga: Saga, step: Step) -> Saga:
-    """Replace the step of that number; the saga's counters, undo stack and pivot follow without a rescan (S2.4)."""
-    old = saga.step(step.number)
-    steps = list(saga.steps)
-    steps[step.number - 1] = step
-    return _recounted(saga, tuple(steps), old, step)
+    """The saga after an event that changed this step."""
+    return _with_step(saga, saga.step(step.number), step, idle=saga.idle, acknowledged=saga.acknowledged)
 
 
-def _recounted(saga: Saga, steps: tuple[Step, ...], old: Step | None, new: Step) -> Saga:
+def _with_step(saga: Saga, old: Step | None, new: Step, *, idle: bool, acknowledged: int) -> Saga:
+    """The saga's counters, undo stack and pivot follow without a rescan (S2.4), in one copy."""
+    steps = saga.steps.appended(new) if old is None else saga.steps.replaced(new.number - 1, new)
     pivot = _pivot(saga, old, new)
     passed = pivot == new.number and new.state is StepState.SUCCEEDED
     return replace(
         saga,
+        seq=saga.next_seq,
         steps=steps,
         unended=saga.unended + _is(new, StepState.INTENDED) - _is(old, StepState.INTENDED),
         in_doubt=saga.in_doubt + _is(new, StepState.IN_DOUBT) - _is(old, StepState.IN_DOUBT),
@@ -61,6 +67,8 @@ def _recounted(saga: Saga, steps: tuple[Step, ...], old: Step | None, new: Step)
         undoing=_undoing(saga, new),
         # Nothing can be taken back any more: a wish that waited for the pivot is void (S7.1).
         abort_wanted=None if passed else saga.abort_wanted,
+        idle=idle,
+        acknowledged=acknowledged,
     )
 
 
@@ -80,7 +88,7 @@ def _loose(loose: tuple[int, ...], new: Step) -> tuple[int, ...]:
     return tuple(number for number in loose if number != new.number)
 
 
-def _restack(stack: tuple[int, ...], steps: tuple[Step, ...], old: Step | None, new: Step) -> tuple[int, ...]:
+def _restack(stack: Vector[int], steps: Vector[Step], old: Step | None, new: Step) -> Vector[int]:
     was_open = old is not None and old.order > 0 and not old.settled
     is_open = new.order > 0 and not new.settled
     if is_open and not was_open:
@@ -88,16 +96,16 @@ def _restack(stack: tuple[int, ...], steps: tuple[Step, ...], old: Step | None, 
     keep = len(stack)
     while keep and steps[stack[keep - 1] - 1].settled:
         keep -= 1
-    return stack if keep == len(stack) else stack[:keep]
+    return stack if keep == len(stack) else stack.shortened(keep)
 
 
-def _push(stack: tuple[int, ...], steps: tuple[Step, ...], step: Step, *, first_time: bool) -> tuple[int, ...]:
+def _push(stack: Vector[int], steps: Vector[Step], step: Step, *, first_time: bool) -> Vector[int]:
     if first_time:
-        return stack + (step.number,)  # noqa: RUF005 - its order key is the newest; one copy, as in `add_step`
+        return stack.appended(step.number)  # its order key is the newest
     if step.number in stack:
         return stack
     # A late effect comes back to its old place.
-    return tuple(sorted((*stack, step.number), key=lambda number: steps[number - 1].order))
+    return Vector[int].of(sorted((*stack, step.number), key=lambda number: steps[number - 1].order))
 
 
 def _pivot(saga: Saga, old: Step | None, new: Step) -> int:

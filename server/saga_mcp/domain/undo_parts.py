@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
+from saga_mcp.domain.copying import replace
 from saga_mcp.domain.events import PartSpec
 from saga_mcp.domain.state import Part, Step
 from saga_mcp.domain.values import ItemKind, PartAction, PartState
@@ -11,11 +10,18 @@ from saga_mcp.domain.values import ItemKind, PartAction, PartState
 
 def bind(step: Step, main: tuple[PartSpec, ...] | None, build_error: str) -> Step:
     """Give `step` its undo: the pair's parts in written order, then what the call registered, newest first."""
+    error = "" if main is not None else build_error
+    return replace(step, main=main, parts=bound(main, step.registered), build_error=error)
+
+
+def bound(main: tuple[PartSpec, ...] | None, registered: tuple[PartSpec, ...]) -> tuple[Part, ...] | None:
+    """The undo in the order in which it runs; None: its main part could not be built."""
     if main is None:
-        return replace(step, main=None, parts=None, build_error=build_error)
-    parts = tuple(Part(id=str(number), spec=spec) for number, spec in enumerate(main, 1))
-    registered = tuple(Part(id=f"r{number}", spec=spec) for number, spec in enumerate(step.registered, 1))
-    return replace(step, main=main, parts=(*parts, *reversed(registered)), build_error="")
+        return None
+    parts = tuple([Part(id=str(number), spec=spec) for number, spec in enumerate(main, 1)])
+    if not registered:
+        return parts
+    return (*parts, *reversed([Part(id=f"r{number}", spec=spec) for number, spec in enumerate(registered, 1)]))
 
 
 def part_of(step: Step, part_id: str) -> Part | None:
@@ -23,9 +29,9 @@ def part_of(step: Step, part_id: str) -> Part | None:
     return next((part for part in step.parts or () if part.id == part_id), None)
 
 
-def with_part(step: Step, part: Part) -> Step:
-    """Replace the part of that id."""
-    return replace(step, parts=tuple(part if other.id == part.id else other for other in step.parts or ()))
+def with_part(step: Step, part: Part) -> tuple[Part, ...]:
+    """The step's parts with the one of that id replaced."""
+    return tuple([part if other.id == part.id else other for other in step.parts or ()])
 
 
 def next_generation(step: Step) -> Step:

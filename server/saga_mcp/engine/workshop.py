@@ -261,7 +261,7 @@ class Workshop:
             return ()
         # An answer that comes late keeps its place: a newer call of the same tool has the last word.
         ended = replace(step, state=StepState.SUCCEEDED, result=result, order=step.order or saga.seq + 1)
-        steps = (*saga.steps[: step.number - 1], ended, *saga.steps[step.number :])
+        steps = saga.steps.replaced(step.number - 1, ended)
         results = dict(_Results(replace(saga, steps=steps), saga.seq + 2))
         key = (saga.id, step.number)
         verdict = self._verdicts.get(key)
