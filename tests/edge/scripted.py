@@ -40,6 +40,7 @@ from saga_mcp.tools.port import (
     CallContext,
     Outcome,
     ProbeVerdict,
+    Reader,
     StepFacts,
     Tool,
     ToolAnswer,
@@ -107,6 +108,9 @@ class ToldCatalogue:
         raise NotImplementedError(name)
 
     def undoer(self, name: str) -> Undoer | None:
+        raise NotImplementedError(name)
+
+    def reader(self, name: str) -> Reader | None:
         raise NotImplementedError(name)
 
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:

@@ -24,6 +24,7 @@ from saga_mcp.tools.port import (
     Landed,
     Lost,
     Outcome,
+    Reader,
     StepFacts,
     Tool,
     UndoContext,
@@ -168,6 +169,10 @@ class FaultyCatalogue:
         """What an undo part of that name calls."""
         undoer = self.inner.undoer(name)
         return None if undoer is None else FaultyUndo(_undo_slot(name), undoer, self.faults)
+
+    def reader(self, name: str) -> Reader | None:
+        """What a capture, guard and the like of that name calls."""
+        return self.inner.reader(name)
 
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
         """Build the undo of a step."""

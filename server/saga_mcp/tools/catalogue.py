@@ -9,11 +9,11 @@ from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
 from saga_mcp.domain.frozen import BoundUndo
-from saga_mcp.domain.values import JsonValue
+from saga_mcp.domain.values import JsonValue, Kind
 from saga_mcp.tools.declared import DeclaredRegistry
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import StepFacts, Tool, Undoer
-from saga_mcp.tools.python import PythonRegistry, PythonTool, PythonUndo, ToolAsUndo
+from saga_mcp.tools.port import Reader, StepFacts, Tool, Undoer
+from saga_mcp.tools.python import PythonReader, PythonRegistry, PythonTool, PythonUndo, ToolAsUndo
 from saga_mcp.tools.rules import Rules
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.undo_plan import UndoPlan
@@ -27,6 +27,7 @@ class StaticCatalogue:
         tools: Governed tools, in the order in which agents see them.
         hidden: Names in the config of those that agents do not see.
         undoers: What undo parts call, by the name that is stored.
+        readers: What captures, guards and the like call, by name in the config.
         invariants: Rules over the results of a saga.
     """
 
@@ -36,6 +37,7 @@ class StaticCatalogue:
         *,
         hidden: frozenset[str] = frozenset(),
         undoers: Mapping[str, Undoer],
+        readers: Mapping[str, Reader] = MappingProxyType({}),
         invariants: Iterable[RegisteredInvariant] = (),
     ) -> None:
         self._tools = {tool.pair.tool: tool for tool in tools}
@@ -43,6 +45,7 @@ class StaticCatalogue:
             {tool.offered: tool for name, tool in self._tools.items() if name not in hidden}
         )
         self._undoers = dict(undoers)
+        self._readers = dict(readers)
         self._rules = Rules(invariants)
         self._plans: dict[str, UndoPlan] = {}
 
@@ -58,6 +61,10 @@ class StaticCatalogue:
     def undoer(self, name: str) -> Undoer | None:
         """What an undo part of that name calls; None: not available here."""
         return self._undoers.get(name)
+
+    def reader(self, name: str) -> Reader | None:
+        """What a capture, guard and the like of that name calls; None: not available here, or not read-only."""
+        return self._readers.get(name)
 
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
         """Build the undo of a step from its frozen pair, or say why it cannot be built."""
@@ -93,6 +100,7 @@ def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[s
     tools: list[Tool] = []
     hidden: set[str] = set()
     undoers: dict[str, Undoer] = {}
+    readers: dict[str, Reader] = {}
     invariants: list[RegisteredInvariant] = []
     for each in declared:
         registry, source = registries[each.name], registered(each.source)
@@ -101,9 +109,11 @@ def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[s
                 tools.append(PythonTool.of(registry, tool))
             if not tool.offered:
                 hidden.add(tool.name)
+            if tool.pair.kind is Kind.READ_ONLY:
+                readers[tool.name] = PythonReader(registry=registry, declared=tool)
             undoers[tool.name] = ToolAsUndo(registry=registry, declared=tool)
         # After the tools: where a tool and an undo share a name, the undo is what pairs from code mean by it.
         for name, undo in source.callables.items():
             undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo)
         invariants.extend(source.invariants)
-    return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, invariants=invariants)
+    return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, readers=readers, invariants=invariants)

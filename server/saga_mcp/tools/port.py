@@ -112,6 +112,32 @@ class NoVerdict:
 
 ProbeVerdict: TypeAlias = Landed | Absent | NoVerdict
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadAnswer:
+    """What a read said: `now` of the expressions that judge it.
+
+    Whether an error of it means "not there" only the pair can tell.
+    """
+
+    text: str = ""
+    """All text blocks, joined by newlines."""
+    result: JsonValue = None
+    """As `Landed.result` of the same tool; an answer without one has None."""
+    is_error: bool = False
+    error: str = ""
+    """What went wrong, where `is_error`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadFailed:
+    """The read got no answer, which says nothing about the world."""
+
+    reason: str
+
+
+ReadOutcome: TypeAlias = ReadAnswer | ReadFailed
+
 RegisterUndo: TypeAlias = Callable[[PartSpec], Awaitable[None]]
 """Registers the undo of one part of a running call, with its limits; durable when it returns (S6.2)."""
 
@@ -250,6 +276,14 @@ class Undoer(Protocol):
         ...
 
 
+class Reader(Protocol):
+    """A read-only tool in the service of another one's step: as capture, guard, `after`, `read` or probe."""
+
+    async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
+        """Read. Never raises for what the tool did, and sets no time limit of its own: whoever asks has one."""
+        ...
+
+
 class Catalogue(Protocol):
     """Everything this process can call, a pure function of the config."""
 
@@ -264,6 +298,13 @@ class Catalogue(Protocol):
 
     def undoer(self, name: str) -> Undoer | None:
         """What an undo part of that name calls; None: not available here."""
+        ...
+
+    def reader(self, name: str) -> Reader | None:
+        """What a capture, guard, `after`, `read` or probe of that name in the config calls.
+
+        None: it is not available here, or not read-only.
+        """
         ...
 
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:

@@ -34,6 +34,9 @@ from saga_mcp.tools.port import (
     NoVerdict,
     Outcome,
     ProbeVerdict,
+    ReadAnswer,
+    ReadFailed,
+    ReadOutcome,
     StepFacts,
     ToolAnswer,
     ToolListing,
@@ -294,6 +297,29 @@ class ToolAsUndo:
             return GivesUp(message=_schema_changed(error))
         ended = await _call(registered, Arguments(dict(decoded.json), decoded.kwargs), call, self.registry.threads.undo)
         return _undo_outcome(ended, _effect_of_errors(self.declared))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonReader:
+    """A read-only Python function that a pair in the config looks at the world with."""
+
+    registry: PythonRegistry
+    declared: DeclaredTool
+
+    async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
+        """Call it; what it raises is its answer."""
+        registered = self.declared.registered
+        call = _call_of(step, step.key, self.registry, "a read")
+        try:
+            decoded = registered.decode(args)
+        except SagaToolsError as error:
+            return ReadFailed(reason=describe(error))
+        ended = await _call(registered, Arguments(dict(decoded.json), decoded.kwargs), call, self.registry.threads.read)
+        if isinstance(ended, Raised):
+            said = describe(ended.error)
+            return ReadAnswer(text=said, is_error=True, error=said) if ended.started else ReadFailed(reason=said)
+        landed = _landed(registered, ended.value)
+        return ReadAnswer(text=landed.answer.text, result=landed.result)
 
 
 async def _call(registered: RegisteredTool, args: Arguments, call: Call, threads: ToolThreads) -> Ended:
