@@ -302,6 +302,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error(buffered: dict[str, str], pro
     assert b"Exception" not in err
 
 
+@pytest.mark.case(100)
 def test_ctrl_c_ends_a_wait_soon_and_what_was_recorded_stays(project: Project) -> None:
     saga = project.saga(("book", "room"))
     tools = project.folder / "tools.py"

@@ -199,6 +199,7 @@ def test_after_the_pivot_a_rule_that_a_persons_result_breaks_is_asked_about(proj
     assert (item["item"], item["kind"]) == (f"{saga.id}.0", "invariant")
 
 
+@pytest.mark.case(62)
 def test_who_decided_and_why_stand_in_the_saga_for_ever(project: Project, capfd: Capture) -> None:
     saga = manual_undo(project)
     assert here(project, "resolve", f"{saga.id}.2", "--undone", "--note", "phoned\x1b[2J", "--by", "ada", "--yes") == 0
@@ -236,6 +237,7 @@ def test_a_forgotten_saga_is_committed_or_aborted(project: Project) -> None:
     assert reported_state(_now(project, dropped.id)) == "compensated"
 
 
+@pytest.mark.case(62)
 def test_attention_says_what_waits_what_it_blocks_and_what_to_do(project: Project, capfd: Capture) -> None:
     late, urgent = dead_letter(project), manual_undo(project)
     capfd.readouterr()

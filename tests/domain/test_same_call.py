@@ -19,6 +19,7 @@ def call(args: JsonObject, tool: str = "crm.create") -> StepPlan:
     return StepPlan(tool=tool, kind=Kind.COMPENSABLE, args=args)
 
 
+@pytest.mark.case(10)
 def test_the_order_of_keys_does_not_make_another_call() -> None:
     assert call({"a": 1, "b": {"c": [], "d": None}}).same_call(call({"b": {"d": None, "c": []}, "a": 1}))
 

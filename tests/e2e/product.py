@@ -18,7 +18,8 @@ BOUND_S = 20.0
 REPOSITORY = Path(__file__).parents[2]
 LEDGER = REPOSITORY / "tests" / "world" / "ledger.py"
 DYING = REPOSITORY / "tests" / "e2e" / "dying_server.py"
-COMMAND = [sys.executable, "-c", "from saga_mcp.cli import main; main()"]
+MAIN = "from saga_mcp.cli import main; main()"
+COMMAND = [sys.executable, "-c", MAIN]
 
 
 class Product:
@@ -50,10 +51,21 @@ path = '{LEDGER}:registry'
 
     @asynccontextmanager
     async def serve(
-        self, *, die_after_commit: int | None = None, env: Mapping[str, str] | None = None
+        self,
+        *options: str,
+        die_after_commit: int | None = None,
+        first: str = "",
+        env: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[Client]:
-        """Start a server and initialize it; it is killed when the block ends."""
-        command = [*COMMAND, "serve", "--config", str(self.config)]
+        """Start a server and initialize it; it is killed when the block ends.
+
+        Args:
+            options: further ones of `saga-mcp serve`.
+            die_after_commit: it kills itself after that many.
+            first: Python that runs in its process before anything of ours is imported.
+            env: further variables of its environment.
+        """
+        command = [sys.executable, "-c", f"{first}\n{MAIN}", "serve", "--config", str(self.config), *options]
         more = {"LEDGER_SETTLE_S": "0.2", "LEDGER_TIMEOUT_S": "30", **(env or {})}
         if die_after_commit is not None:
             command = [sys.executable, str(DYING), "serve", "--config", str(self.config)]
@@ -97,6 +109,7 @@ class Client:
         self.messages: list[Message] = []
         self.log = ""
         self.ended = anyio.Event()
+        self.log_ended = anyio.Event()
         self._arrived = anyio.Event()
         self._next = 0
 
@@ -116,7 +129,7 @@ class Client:
             while True:
                 self.log += (await self.raw._stderr.receive()).decode(errors="replace")  # pyright: ignore[reportPrivateUsage]  # see above
         except (anyio.EndOfStream, anyio.BrokenResourceError):
-            return
+            self.log_ended.set()
 
     def _wake(self) -> None:
         arrived, self._arrived = self._arrived, anyio.Event()

@@ -39,6 +39,7 @@ async def flagged(server: Server, saga_id: str) -> bool:
     return [item.kind for item in await server.items(saga_id)] == [ItemKind.IDLE]
 
 
+@pytest.mark.case(94)
 async def test_a_forgotten_saga_becomes_an_attention_item_and_nothing_more(world: World, database: Path) -> None:
     clock = ManualClock()
     async with served(database, clock=clock, settings=IDLE) as server:
@@ -69,6 +70,7 @@ async def test_the_next_reply_of_a_flagged_saga_knows_it_and_the_step_takes_the_
     assert len(world.standing) == 3
 
 
+@pytest.mark.case(94)
 async def test_steps_begin_the_time_anew_and_a_look_does_not(world: World, database: Path) -> None:
     clock = ManualClock()
     async with served(database, clock=clock, settings=IDLE) as server:
@@ -99,6 +101,7 @@ async def test_several_processes_never_count_the_same_time_twice(database: Path)
 
 
 @pytest.mark.usefixtures("world")
+@pytest.mark.case(94)
 async def test_a_restart_does_not_begin_the_time_anew_and_nothing_counts_while_nobody_lives(database: Path) -> None:
     clock = ManualClock()
     async with served(database, clock=clock, settings=IDLE) as server:
@@ -113,6 +116,7 @@ async def test_a_restart_does_not_begin_the_time_anew_and_nothing_counts_while_n
 
 
 @pytest.mark.usefixtures("world")
+@pytest.mark.case(94)
 async def test_a_laptop_that_slept_two_days_loses_nothing(database: Path) -> None:
     clock = ManualClock()
     async with served(database, clock=clock, settings=IDLE, on_idle=OnIdle.ABORT) as server:
@@ -124,6 +128,7 @@ async def test_a_laptop_that_slept_two_days_loses_nothing(database: Path) -> Non
         assert await server.items(saga_id) == ()
 
 
+@pytest.mark.case(94)
 async def test_a_running_step_is_not_cut_and_its_end_begins_the_time(world: World, database: Path) -> None:
     clock = ManualClock()
     async with served(database, clock=clock, settings=IDLE, on_idle=OnIdle.ABORT, reply_within_s=1000.0) as server:
@@ -140,6 +145,7 @@ async def test_a_running_step_is_not_cut_and_its_end_begins_the_time(world: Worl
     assert world.order == ["reserve(a)"]
 
 
+@pytest.mark.case(94)
 async def test_while_a_person_is_asked_nothing_is_counted(world: World, database: Path) -> None:
     """A step in doubt under `on_error = "hold"` waits for somebody's answer."""
     clock = ManualClock()
@@ -153,6 +159,7 @@ async def test_while_a_person_is_asked_nothing_is_counted(world: World, database
     assert world.order == ["reserve(a)"]
 
 
+@pytest.mark.case(94)
 async def test_a_forgotten_saga_is_undone_where_the_config_says_so(world: World, database: Path) -> None:
     clock = ManualClock()
     async with served(database, clock=clock, settings=IDLE, on_idle=OnIdle.ABORT) as server:
@@ -198,6 +205,7 @@ async def test_past_the_pivot_a_forgotten_saga_is_only_flagged(world: World, dat
 
 
 @pytest.mark.usefixtures("world")
+@pytest.mark.case(95)
 async def test_what_is_over_is_left_alone(database: Path) -> None:
     clock = ManualClock()
     async with served(database, clock=clock, settings=IDLE, on_idle=OnIdle.ABORT) as server:

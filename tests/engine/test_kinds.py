@@ -58,6 +58,7 @@ async def test_a_pivot_waits_for_what_runs_before_it(world: World, database: Pat
     assert world.order == ["reserve(a)", "send_mail(bob)"]
 
 
+@pytest.mark.case(86)
 async def test_a_pivot_without_effect_is_a_failed_step_like_any_other(world: World, database: Path) -> None:
     async with served(database) as server:
         saga_id = await server.begin()
@@ -71,6 +72,7 @@ async def test_a_pivot_without_effect_is_a_failed_step_like_any_other(world: Wor
     (True, Phase.ACTIVE, ["reserve(a)", "send_mail(bob)"]),
     (False, Phase.COMPENSATED, ["send_mail(bob)"]),
 ])  # fmt: skip
+@pytest.mark.case(86)
 async def test_an_abort_waits_for_a_pivot_in_doubt(
     world: World,
     database: Path,

@@ -82,6 +82,7 @@ async def test_what_no_tool_accepts_costs_nothing(
 # --- time limits (S3.3, S3.6) ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.case(2)
 async def test_a_time_limit_ends_the_wait_and_not_the_call(world: World, database: Path) -> None:
     clock = ManualClock()
     async with served(database, clock=clock, reply_within_s=1000.0, probe_for_s=100.0) as server:

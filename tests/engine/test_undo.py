@@ -364,6 +364,7 @@ async def test_a_result_that_json_does_not_know_is_kept_and_undone(world: World,
 # --- tools that are gone (CASES C23) --------------------------------------------------------------------------------
 
 
+@pytest.mark.case(23)
 async def test_an_undo_that_is_not_available_is_a_dead_letter_until_it_is_back(world: World, database: Path) -> None:
     async with served(database) as server:
         reply = await server.call("reserve", item="a")

@@ -92,6 +92,7 @@ async def test_what_is_open_is_found_without_looking_at_what_is_finished(path: P
         assert "saga_key" in str(plan)
 
 
+@pytest.mark.case(97)
 async def test_an_older_log_is_backed_up_and_migrated(path: Path, older: Path, upgrades: list[str]) -> None:
     async with SqlSagaLog.open(path) as log:
         assert (await log.decide("sg-a", committing)).saga.seq == 2

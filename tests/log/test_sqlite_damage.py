@@ -37,6 +37,7 @@ async def test_a_file_that_is_no_database_is_named_and_left_as_it_is(path: Path,
     assert path.read_bytes() == content
 
 
+@pytest.mark.case(108)
 async def test_malformed_pages_are_reported_and_never_recreated(path: Path) -> None:
     await fill(path)
     size = path.stat().st_size

@@ -200,6 +200,7 @@ async def test_only_this_user_may_read_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["nfs4", "cifs", "fuse.sshfs"])
+@pytest.mark.case(108)
 async def test_a_network_file_system_is_refused_before_a_file_is_made(path: Path, kind: str) -> None:
     async with SqlSagaLog.open(path, file_system_of=lambda _: kind) as log:
         with pytest.raises(LogOnNetwork, match=kind):

@@ -48,6 +48,7 @@ def with_undo(undo: Callable[..., object]) -> ToolRegistry:
     return registry
 
 
+@pytest.mark.case(85)
 def test_a_write_tool_that_nothing_undoes_is_told_what_its_choices_are() -> None:
     registry = ToolRegistry()
     registry.tool(charge)

@@ -1,0 +1,78 @@
+"""The public failure reports that this project answers, by number, and the tests that show that each does not happen.
+
+Each is something that went wrong for people who run sagas, agents or MCP servers. A test that shows the right outcome
+is marked `@pytest.mark.case(NUMBER)`, and its name is the sentence to read.
+"""
+
+import ast
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+HIGHEST = 108
+LEFT_OUT = frozenset(
+    chain(
+        (5, 6, 9, 13, 21, 24, 25, 30, 35, 36, 39, 42, 46, 47, 50, 53, 57, 60, 64, 68, 71, 74, 77),
+        (83, 84, 87, 89, 98, 102, 103, 105, 107),
+    )
+)
+"""Numbers that no report has."""
+
+NOT_YET: Mapping[int, str] = {
+    11: "a gateway that reconnects: needs upstreams",
+    32: "two sagas on one object: needs resources",
+    48: "connections of a pool after a cancellation: needs PostgreSQL",
+    49: "serialization failures: needs PostgreSQL",
+    75: "a stranger who learnt an id: needs HTTP, where there are several principals",
+    79: "another call than the approved one: needs approvals",
+    80: "an approval that comes the next day: needs approvals",
+    82: "a client that cannot ask: needs approvals",
+    91: "an upstream that is down: needs upstreams",
+    101: "sessions that a restart ends: needs HTTP",
+}
+"""What does not apply to what there is so far."""
+
+IN_PART: Mapping[int, str] = {
+    1: "the transport to an upstream",
+    4: "an upstream's answer",
+    12: "the log shows no reconnect of an upstream",
+    20: "a key that is passed to an upstream",
+    31: "leases in PostgreSQL",
+    41: "a dropped HTTP connection",
+    62: "a metric",
+    66: "`done_when`",
+    81: "a paused call, and a client that answers for its user",
+    88: "an upstream's error as it came over the wire",
+    94: "the deadline in each reply, which is in work",
+    96: "an upstream's live schema, and its news that the list changed",
+    106: "`secret` arguments, encryption, and wiping after the end",
+}
+"""Shown for what there is; what will have to be shown with the part that is to come."""
+
+
+def marked() -> Iterator[int]:
+    for path in TESTS.rglob("test_*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+                yield from chain.from_iterable(map(numbers, node.decorator_list))
+
+
+def numbers(decorator: ast.expr) -> list[int]:
+    """The numbers of a `@pytest.mark.case(...)`."""
+    match decorator:
+        case ast.Call(func=ast.Attribute(attr="case")):
+            return [ast.literal_eval(argument) for argument in decorator.args]
+        case _:
+            return []
+
+
+def test_each_report_is_shown_by_a_test_or_does_not_apply_yet() -> None:
+    shown, known = set(marked()), set(range(1, HIGHEST + 1)) - LEFT_OUT
+    assert known - shown - NOT_YET.keys() == set(), "neither shown nor said not to apply"
+    assert shown & NOT_YET.keys() == set(), "said not to apply, and shown"
+    assert (shown | NOT_YET.keys()) - known == set(), "no such report"
+
+
+def test_what_is_shown_in_part_is_shown() -> None:
+    assert IN_PART.keys() - set(marked()) == set()
