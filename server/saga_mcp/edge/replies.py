@@ -198,6 +198,11 @@ def _blocks(answer: ToolAnswer) -> list[types.ContentBlock]:
 def _block(block: JsonObject) -> types.ContentBlock:
     """A content block as it came; one that the protocol does not know becomes text, or the reply would be lost."""
     plain = clean(block)
+    match plain:
+        case {"type": "text", "text": str() as text, **rest} if not rest:  # nearly all are
+            return types.TextContent(type="text", text=text)
+        case _:
+            pass
     try:
         return _BLOCK.validate_python(plain)
     except ValidationError:
