@@ -29,13 +29,14 @@ def test_every_key_of_saga_reaches_the_engine(tmp_path: Path) -> None:
         on_idle = "abort"
         reply_within_s = 5
         probe_for_s = 0
+        audit_reads = true
         """,
     )
     settings = loaded.settings
     assert (settings.realm, settings.saga_id_required) == ("ops", True)
     assert (settings.on_error, settings.on_undo_failure) == (OnError.HOLD, OnUndoFailure.CONTINUE)
     assert (settings.reply_within_s, settings.probe_for_s, settings.idle_flag_s) == (5.0, 0.0, 60.0)
-    assert (settings.idle_end_s, settings.on_idle) == (120.0, OnIdle.ABORT)
+    assert (settings.idle_end_s, settings.on_idle, settings.audit_reads) == (120.0, OnIdle.ABORT, True)
     assert loaded.database == tmp_path / "here" / "saga.db"
     assert not loaded.database_is_default
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -137,10 +137,14 @@ class Client:
 
     async def ask(self, name: str, /, **arguments: object) -> int:
         """Send a call, and return its id at once."""
+        return await self.ask_with({}, name, **arguments)
+
+    async def ask_with(self, meta: Mapping[str, object], name: str, /, **arguments: object) -> int:
+        """The same with what the client says about the call itself, in `_meta`."""
         self._next += 1
         request_id = self._next
         try:
-            params = {"name": name, "arguments": arguments}
+            params = {"name": name, "arguments": arguments, **({"_meta": meta} if meta else {})}
             await self.raw.send({"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params})
         except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
             raise ServerDied from error
@@ -151,10 +155,17 @@ class Client:
             {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
         )
 
-    def replies_to(self, request_id: int) -> list[Message]:
+    def replies_to(self, request_id: int | str) -> list[Message]:
         return [message for message in self.messages if message.get("id") == request_id and "method" not in message]
 
-    async def answer_to(self, request_id: int, *, within_s: float = BOUND_S) -> Message:
+    async def notified(self, holds: Callable[[Message], bool]) -> Message:
+        """The first notification of which `holds` says so."""
+        with anyio.fail_after(BOUND_S):
+            while not (found := [each for each in self.messages if "id" not in each and holds(each["params"])]):
+                await self._arrived.wait()
+        return found[0]
+
+    async def answer_to(self, request_id: int | str, *, within_s: float = BOUND_S) -> Message:
         """The answer, be it a result or an error of the protocol."""
         with anyio.fail_after(within_s):
             while not (found := self.replies_to(request_id)):

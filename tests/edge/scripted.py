@@ -32,7 +32,8 @@ from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.edge.server import build_server
-from saga_mcp.engine.port import Caller, CallReply
+from saga_mcp.engine.port import Caller, CallReply, EngineSettings
+from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.log.port import SagaRow
 from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import (
@@ -130,6 +131,7 @@ class Script:
     reply: CallReply | Exception | Callable[[], Awaitable[CallReply]] = field(default_factory=CallReply)
     state: Saga | Exception = field(default_factory=lambda: Saga(id=SAGA_ID))
     rows: Sequence[SagaRow] = ()
+    settings: EngineSettings = field(default_factory=lambda: EngineSettings(realm="test"))
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
 
     async def call(
@@ -155,8 +157,16 @@ class Script:
         return self._state("commit", saga_id=saga_id, by=by, accept_failed=list(accept_failed))
 
     async def abort(
-        self, saga_id: str, *, cause: str, by: str = "", reason: str = "", to_savepoint: str | None = None
+        self,
+        saga_id: str,
+        *,
+        cause: str,
+        by: str = "",
+        reason: str = "",
+        to_savepoint: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Saga:
+        assert on_progress is None
         return self._state("abort", saga_id=saga_id, cause=cause, by=by, reason=reason, to_savepoint=to_savepoint)
 
     async def savepoint(self, saga_id: str, name: str) -> Saga:

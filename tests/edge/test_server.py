@@ -259,7 +259,10 @@ async def test_past_the_point_of_no_return_an_abort_is_refused(stack: AsyncExitS
     saga = await begin(client)
     await client.call_tool("order", {"item": "tea", "saga_id": saga})
     shipped = await client.call_tool("ship", {"to": "Ada", "saga_id": saga})
-    assert text_of(shipped) == f"[saga {saga}: step 2 done. It can no longer be undone. Finish: saga_commit.]"
+    assert text_of(shipped) == (
+        f"[saga {saga}: step 2 done. It can no longer be undone. Finish: saga_commit. After 1 h without a step a "
+        "person is asked.]"
+    )
     refused = await client.call_tool("saga_abort", {"saga_id": saga})
     assert facts_of(refused)["code"] == "pivot_passed"
     assert "ship already succeeded" in text_of(refused)

@@ -111,7 +111,11 @@ async def test_past_the_pivot_nothing_is_planned_and_abort_is_not_offered() -> N
     saga = saga_of(intended(1), succeeded(1), intended(2, kind=Kind.PIVOT), replace(succeeded(2), parts=()))
     view = await status(saga)
     assert view["undo_plan"] == []
-    assert view["next"] == ["Go on: pass this saga_id to the next call.", "saga_commit keeps all."]
+    assert view["next"] == [
+        "Go on: pass this saga_id to the next call.",
+        "saga_commit keeps all.",
+        "After 1 h without a step a person is asked.",
+    ]
 
 
 async def test_what_waits_for_a_person_is_named_without_the_values_that_only_a_person_reads() -> None:
@@ -237,8 +241,8 @@ async def test_a_forgotten_saga_is_mentioned_with_the_next_reply() -> None:
     assert view["items"][0]["kind"] == "idle"
     assert view["items"][0]["item"] == f"{SAGA_ID}.0"
     assert view["next"][0] == "It was idle for long: finish it."
-    assert wording.marked(saga_of(SavepointSet(name="here"), SagaIdled()), "here").endswith(": finish it.]")
-    assert wording.begun(saga_of(intended(1), succeeded(1), SagaIdled())).endswith(": finish it.]")
+    assert wording.marked(saga_of(SavepointSet(name="here"), SagaIdled()), "here", "").endswith(": finish it.]")
+    assert wording.begun(saga_of(intended(1), succeeded(1), SagaIdled()), "").endswith(": finish it.]")
 
 
 # --- the list ---------------------------------------------------------------------------------------------------------

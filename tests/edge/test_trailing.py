@@ -54,7 +54,7 @@ async def test_the_first_reply_says_how_to_finish_and_later_ones_are_short() -> 
             events = [event for n in range(1, number + 1) for event in (intended(n), succeeded(n))]
             script.reply = done(says("ok"), saga_of(*events), number)
             last.append(text_of(await client.call_tool("act", {"saga_id": SAGA_ID})))
-    long = "Finish: saga_commit keeps all, saga_abort undoes all.]"
+    long = "Finish: saga_commit keeps all, saga_abort undoes all. After 1 h without a step a person is asked.]"
     assert last[0] == f"[saga {SAGA_ID}: step 1 done, undo ready. {long}"
     assert last[1] == f"[saga {SAGA_ID} open, 2 steps]"
     assert [number for number, text in enumerate(last, 1) if text.endswith(long)] == [1, 11]

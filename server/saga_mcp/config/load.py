@@ -80,6 +80,7 @@ def load_config(path: Path, environ: Mapping[str, str], *, code: bool = True) ->
             idle_flag_s=saga.idle_flag_s,
             idle_end_s=saga.idle_end_s,
             on_idle=OnIdle(saga.on_idle),
+            audit_reads=saga.audit_reads,
         ),
         database=database,
         database_is_default=not written,

@@ -73,7 +73,6 @@ class SagaTable(Table):
     later: ClassVar[frozenset[str]] = frozenset(
         {
             "replay_window_s",
-            "audit_reads",
             "approval_expires_s",
             "revert_window_s",
             "agent_may_revert",
@@ -109,6 +108,10 @@ class SagaTable(Table):
     reply_within_s: Seconds = Field(25.0, description='longer work answers "still running" and goes on')
     probe_for_s: SecondsOrNone = Field(
         30.0, description="how long a step in doubt is probed before `on_error` rules it"
+    )
+    audit_reads: bool = Field(
+        default=False,
+        description="read-only tools take a `saga_id` too, and a call that has one is recorded in that saga",
     )
 
     def clashes(self) -> Iterator[Clash]:

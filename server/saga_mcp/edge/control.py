@@ -13,8 +13,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
+from saga_mcp.domain.attention import tally
+from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue, Phase
 from saga_mcp.edge import wording
+from saga_mcp.edge.deadline import deadline
 from saga_mcp.edge.listing import FACTS_SCHEMA, LONGEST_TEXT, nearest, read_saga_id
 from saga_mcp.edge.look import Look
 from saga_mcp.edge.replies import brief, control_reply, refusal
@@ -22,6 +25,7 @@ from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.status import list_view, saga_view
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller
+from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.tools.port import InvalidArguments
 
 
@@ -33,6 +37,18 @@ class Desk:
     names: Names
     now: Callable[[], float]
     """Wall clock in seconds since the epoch; only ages are made of it."""
+
+
+Report: TypeAlias = Callable[[float, float, str], Awaitable[None]]
+"""Tells the client how far its call has come: progress, total, and a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Who called a control tool, and how it wants to be kept informed."""
+
+    caller: Caller
+    report: Report | None = None
 
 
 def _decoded(value: object) -> object:
@@ -91,16 +107,17 @@ class Control:
     """A control tool: how it is listed, and what a call of it does."""
 
     listed: types.Tool
-    run: Callable[[Desk, Mapping[str, JsonValue], Caller], Awaitable[types.CallToolResult]]
+    run: Callable[[Desk, Mapping[str, JsonValue], Asked], Awaitable[types.CallToolResult]]
 
 
-async def _begin(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
+async def _begin(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> types.CallToolResult:
     arguments = _read(_Begin, given)
-    saga = await desk.service.begin(caller, purpose=arguments.purpose, key=arguments.key)
-    return _told(Look.at(saga), wording.begun(saga))
+    saga = await desk.service.begin(asked.caller, purpose=arguments.purpose, key=arguments.key)
+    look = Look.at(saga)
+    return _told(look, wording.begun(saga, deadline(look, desk.service.settings)))
 
 
-async def _commit(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
+async def _commit(desk: Desk, given: Mapping[str, JsonValue], _asked: Asked) -> types.CallToolResult:
     arguments = _read(_Commit, given)
     saga_id = read_saga_id(arguments.saga_id)
     saga = await desk.service.commit(saga_id, by="agent", accept_failed=arguments.accept_failed)
@@ -108,10 +125,17 @@ async def _commit(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -
     return _told(look, wording.trailing(look, 0, desk.names))
 
 
-async def _abort(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
+async def _abort(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> types.CallToolResult:
     arguments = _read(_Abort, given)
     saga_id, mark = read_saga_id(arguments.saga_id), arguments.to_savepoint
-    saga = await desk.service.abort(saga_id, cause="agent", by="agent", reason=arguments.reason, to_savepoint=mark)
+    saga = await desk.service.abort(
+        saga_id,
+        cause="agent",
+        by="agent",
+        reason=arguments.reason,
+        to_savepoint=mark,
+        on_progress=None if asked.report is None else _reporting(asked.report),
+    )
     look = Look.at(saga)
     if saga.abort_wanted is not None:
         return refusal("step_unsettled", wording.abort_deferred(saga, desk.names), look=look)
@@ -119,25 +143,40 @@ async def _abort(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) ->
     if look.needs_person:
         return refusal("needs_person", text, look=look)
     if mark is not None and saga.phase is Phase.ACTIVE:
-        text = wording.back_at(look, mark)
+        text = wording.back_at(look, mark, deadline(look, desk.service.settings))
     return _told(look, text)
 
 
-async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
+def _reporting(report: Report) -> OnProgress:
+    """Tell how far a rollback has come, whenever it has come further: many clients wait longer then."""
+    last = -1
+
+    async def tell(saga: Saga) -> None:
+        nonlocal last
+        settled, steps = wording.progress(tally(saga))
+        if settled > last:
+            last = settled
+            await report(settled, steps, wording.undone_so_far(settled, steps))
+
+    return tell
+
+
+async def _status(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> types.CallToolResult:
     arguments = _read(_Status, given)
     if arguments.saga_id is None:
-        rows = await desk.service.open_sagas(caller)
-        view = list_view(rows, conversation=caller.conversation, now=desk.now())
+        rows = await desk.service.open_sagas(asked.caller)
+        view = list_view(rows, conversation=asked.caller.conversation, now=desk.now())
         return control_reply(_json(view), view)
     look = Look.at(await desk.service.saga(read_saga_id(arguments.saga_id)))
-    view = saga_view(look, desk.names, after_step=arguments.after_step)
+    view = saga_view(look, desk.names, deadline(look, desk.service.settings), after_step=arguments.after_step)
     return control_reply(_json(view), view, look=look)
 
 
-async def _savepoint(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
+async def _savepoint(desk: Desk, given: Mapping[str, JsonValue], _asked: Asked) -> types.CallToolResult:
     arguments = _read(_Savepoint, given)
     saga = await desk.service.savepoint(read_saga_id(arguments.saga_id), arguments.name)
-    return _told(Look.at(saga), wording.marked(saga, arguments.name))
+    look = Look.at(saga)
+    return _told(look, wording.marked(saga, arguments.name, deadline(look, desk.service.settings)))
 
 
 def _told(look: Look, text: str) -> types.CallToolResult:

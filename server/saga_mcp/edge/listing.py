@@ -12,11 +12,10 @@ from typing import Any, cast
 
 import mcp_types as types
 
-from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.edge import wording
 from saga_mcp.edge.promise import Promise
-from saga_mcp.engine.port import SagaIdMistyped
+from saga_mcp.engine.port import named_saga
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import InvalidArguments, Tool
 
@@ -54,7 +53,7 @@ class Governed:
     tool: Tool
     listed: types.Tool
     id_name: str = ""
-    """Name of the argument that holds the saga's id; empty for a read-only tool, which gains nothing."""
+    """Name of the argument that holds the saga's id; empty for a read-only tool that is not audited."""
     key_name: str = ""
     """Name of the argument that holds the agent's name for the call; empty where it is not offered."""
     facts_name: str = "saga"
@@ -63,7 +62,7 @@ class Governed:
     @property
     def governs(self) -> bool:
         """Whether its calls are steps."""
-        return self.id_name != ""
+        return self.tool.pair.kind is not Kind.READ_ONLY
 
     @property
     def keeps_structured(self) -> bool:
@@ -85,7 +84,7 @@ class Governed:
         """
         own = {self.id_name, self.key_name} - {""}
         rest = {name: value for name, value in arguments.items() if name not in own}
-        if not self.governs and "saga_id" not in _properties(self.tool.listing.input_schema):
+        if not self.id_name and "saga_id" not in _properties(self.tool.listing.input_schema):
             rest.pop("saga_id", None)  # the instructions say "every call": a read has no use for it, but it is no typo
         problems = tuple(self._unknown(rest))
         if problems:
@@ -107,12 +106,17 @@ class Governed:
         return [wording.unknown_argument(name, nearest(name, [*ours, *known])) for name in strangers]
 
 
-def govern(tool: Tool) -> Governed:
-    """Return `tool` as agents see it."""
+def govern(tool: Tool, *, audit_reads: bool = False) -> Governed:
+    """Return `tool` as agents see it.
+
+    Args:
+        tool: what is called.
+        audit_reads: a read-only tool gains `saga_id` too, so that its calls are recorded there (S11.2).
+    """
     listing, kind = tool.listing, tool.pair.kind
     governs = kind is not Kind.READ_ONLY
     known = _properties(listing.input_schema)
-    id_name = _free("saga_id", known) if governs else ""
+    id_name = _free("saga_id", known) if governs or audit_reads else ""
     key_name = _free("step_key", known) if governs and listing.takes_step_key else ""
     facts_name = _free("saga", _properties(listing.output_schema or {}), moved="saga__facts")
     added = {id_name: wording.SAGA_ID, key_name: wording.STEP_KEY}
@@ -153,10 +157,7 @@ def read_saga_id(value: JsonValue, name: str = "saga_id") -> str:
     """
     if not isinstance(value, str):
         raise InvalidArguments((f'"{name}" must be the text of an id; leave it out where there is none',))
-    normal = normal_saga_id(value)
-    if normal is None:
-        raise SagaIdMistyped(value)
-    return normal
+    return named_saga(value)
 
 
 def _text(value: JsonValue, name: str) -> str:

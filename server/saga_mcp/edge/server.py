@@ -23,7 +23,8 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.edge import wording
 from saga_mcp.edge.caller import caller_of
-from saga_mcp.edge.control import CONTROLS, Desk
+from saga_mcp.edge.control import CONTROLS, Asked, Desk, Report
+from saga_mcp.edge.deadline import deadline
 from saga_mcp.edge.listing import Governed, govern, nearest
 from saga_mcp.edge.look import Look
 from saga_mcp.edge.memory import Memory
@@ -56,7 +57,9 @@ def build_server(
         raise ValueError(f"tools may not have the names of control tools: {', '.join(sorted(taken))}")
     names = {tool.pair.tool: offered for offered, tool in catalogue.offered.items()}
     desk = Desk(service=service, names=lambda tool: names.get(tool, tool), now=now)
-    edge = _Edge(desk, {offered: govern(tool) for offered, tool in catalogue.offered.items()}, _renaming(names))
+    audit_reads = service.settings.audit_reads
+    governed = {offered: govern(tool, audit_reads=audit_reads) for offered, tool in catalogue.offered.items()}
+    edge = _Edge(desk, governed, _renaming(names))
     return Server(
         name,
         version=version("saga-mcp"),
@@ -91,7 +94,7 @@ class _Edge:
         control = CONTROLS.get(params.name)
         try:
             if control is not None:
-                reply = await control.run(self.desk, arguments, caller)
+                reply = await control.run(self.desk, arguments, Asked(caller, _progress_of(ctx)))
             else:
                 reply = await self._call(params.name, arguments, caller)
         except Exception as error:  # noqa: BLE001 - the SDK would hide it from the model, or show what only the log may have
@@ -131,7 +134,13 @@ class _Edge:
             third = self._aborted_again(look.saga, reply, offered, caller)
             long = self.memory.long_form_due(look, reply.step)
             said = wording.trailing(
-                look, reply.step, self.desk.names, long=long, third_time=third, was_idle=reply.was_idle
+                look,
+                reply.step,
+                self.desk.names,
+                deadline=deadline(look, self.desk.service.settings, long=long),
+                long=long,
+                third_time=third,
+                was_idle=reply.was_idle,
             )
             texts.append(said)
         if reply.answer is None or look is None:
@@ -151,6 +160,11 @@ class _Edge:
         if saga.phase is Phase.ACTIVE or saga.cause != f"step_failed:{reply.step}":
             return False
         return self.memory.aborts(caller, offered, saga.step(reply.step).error) >= _THIRD
+
+
+def _progress_of(ctx: ServerRequestContext[Any, Any]) -> Report | None:
+    """What tells the client how far its call has come, where it asked to be told."""
+    return None if "progress_token" not in (ctx.meta or {}) else ctx.session.report_progress
 
 
 def _renaming(names: Mapping[str, str]) -> Names:

@@ -5,12 +5,18 @@ from typing import Protocol
 
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue
-from saga_mcp.engine.port import Caller, CallReply
+from saga_mcp.engine.port import Caller, CallReply, EngineSettings
+from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.log.port import SagaRow
 
 
 class SagaService(Protocol):
     """The part of `saga_mcp.engine.engine.Engine` that agents reach; its docstrings hold."""
+
+    @property
+    def settings(self) -> EngineSettings:
+        """What the config says about every saga."""
+        ...
 
     async def call(
         self,
@@ -33,7 +39,14 @@ class SagaService(Protocol):
         ...
 
     async def abort(
-        self, saga_id: str, *, cause: str, by: str = "", reason: str = "", to_savepoint: str | None = None
+        self,
+        saga_id: str,
+        *,
+        cause: str,
+        by: str = "",
+        reason: str = "",
+        to_savepoint: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Saga:
         """Undo."""
         ...

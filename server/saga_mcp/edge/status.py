@@ -41,10 +41,10 @@ _LONGEST_CAUSE = 400
 _LONGEST_TEXT = 200
 
 
-def saga_view(look: Look, names: Names, *, after_step: int = 0) -> JsonObject:
-    """One saga, with the page of its steps that begins after `after_step`."""
+def saga_view(look: Look, names: Names, deadline: str = "", *, after_step: int = 0) -> JsonObject:
+    """One saga, with the page of its steps that begins after `after_step`, and what becomes of it by itself."""
     saga = look.saga
-    moves = wording.next_moves(look, busy=busy(saga))
+    moves = wording.next_moves(look, busy=busy(saga), deadline=deadline)
     items_page, items_left = _page(look.items, lambda item: _item(saga, item, names), _LIST_BYTES)
     plan_page, plan_left = _page([*_undo_plan(saga)], lambda planned: _planned(planned, names), _LIST_BYTES)
     marks, _ = _page(saga.savepoints[::-1], lambda mark: escape(mark.name), _LIST_BYTES // 2)

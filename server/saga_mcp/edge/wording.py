@@ -75,6 +75,7 @@ _NOT_BY_HAND = "Tell the user. Do not try to repair it with other tools."
 _FINISH = "Finish: saga_commit keeps all, saga_abort undoes all."
 _IDLE = " It was idle for long: finish it."
 _MOST_NAMED = 20
+_ROUNDED_FROM = 100_000
 _LONGEST_REFUSAL = 2_000
 _FINISH_FORWARD = "It can no longer be undone. Finish: saga_commit."
 
@@ -103,12 +104,52 @@ def kind_line(kind: Kind, undo: Collection[PartAction]) -> str:
 
 
 def trailing(
-    look: Look, number: int, names: Names, *, long: bool = False, third_time: bool = False, was_idle: bool = False
+    look: Look,
+    number: int,
+    names: Names,
+    *,
+    deadline: str = "",
+    long: bool = False,
+    third_time: bool = False,
+    was_idle: bool = False,
 ) -> str:
-    """The last text block of a reply of step `number`, or of the saga as a whole where it is 0."""
+    """The last text block of a reply of step `number`, or of the saga as a whole where it is 0.
+
+    Args:
+        look: the saga.
+        number: of the step.
+        names: as agents see them.
+        deadline: what becomes of the saga if nobody goes on with it.
+        long: it is time to say again how to finish.
+        third_time: it was aborted by the same error for the third time.
+        was_idle: it had been idle for long when the call came.
+    """
     idle = _IDLE if number and look.plainly_open and (was_idle or look.saga.idle) else ""
     words = _state_words(look, number, names, long=long or idle != "")
-    return f"[saga {look.saga.id}{words}{idle}{f' {_THIRD_TIME}' if third_time else ''}]"
+    return f"[saga {look.saga.id}{_sentences(f'{words}{idle}', deadline, _THIRD_TIME if third_time else '')}]"
+
+
+def _sentences(first: str, *others: str) -> str:
+    more = [other for other in others if other]
+    return " ".join([first if first.endswith(".") or not more else f"{first}.", *more])
+
+
+def ends_after(seconds: float, *, kept: bool) -> str:
+    """What becomes of an open saga that is left alone."""
+    return f"{'Kept' if kept else 'Undone'} after {_length(seconds)} without a step."
+
+
+def flagged_after(seconds: float) -> str:
+    """What becomes of one that is only shown to people."""
+    return f"After {_length(seconds)} without a step a person is asked."
+
+
+def _length(seconds: float) -> str:
+    """A length of time in the largest unit that says it exactly."""
+    for unit, name in ((3600, "h"), (60, "min")):
+        if seconds % unit == 0:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:g} s" if seconds < _ROUNDED_FROM else f"{seconds:.0f} s"
 
 
 def _state_words(look: Look, number: int, names: Names, *, long: bool) -> str:
@@ -120,7 +161,7 @@ def _state_words(look: Look, number: int, names: Names, *, long: bool) -> str:
             closed = _CLOSED_ON_REQUEST if saga.cause == "agent" else _CLOSED
             return f" UNDONE: {why(saga, names)}; {_undone(look)}. {closed}"
         case Phase.COMPENSATING:
-            return f" BEING UNDONE: {why(saga, names)}; {_progress(look.tally)} undone so far. {_GOING_ON}"
+            return f" BEING UNDONE: {why(saga, names)}; {undone_so_far(*progress(look.tally))} so far. {_GOING_ON}"
         case Phase.COMMITTED if stuck:
             return f" COMMITTED, and {_waiting(look, names)}. {_NOT_BY_HAND}"
         case Phase.COMMITTED:
@@ -180,10 +221,15 @@ def _undone(look: Look) -> str:
             return f"all {steps} steps are undone or had no effect, nothing is open"
 
 
-def _progress(count: Tally) -> str:
-    """How far a rollback has come, e.g. `1 of 2`."""
+def progress(count: Tally) -> tuple[int, int]:
+    """How far a rollback has come: steps that are settled, and all that may have had an effect."""
     settled = count.undone + count.by_person + count.residue + count.exempt
-    return f"{settled} of {settled + count.open + count.running}"
+    return settled, settled + count.open + count.running
+
+
+def undone_so_far(settled: int, steps: int) -> str:
+    """E.g. `3 of 12 undone`."""
+    return f"{settled} of {steps} undone"
 
 
 def why(saga: Saga, names: Names) -> str:
@@ -255,22 +301,25 @@ def exact(integers: dict[str, str]) -> str:
 # --- control tools ----------------------------------------------------------------------------------------------------
 
 
-def begun(saga: Saga) -> str:
+def begun(saga: Saga, deadline: str) -> str:
     """The answer of saga_begin."""
     if saga.steps:
-        return f"[saga {saga.id} open, {plural(len(saga.steps), 'step')}. {_FINISH}{_idle(saga)}]"
-    return f"[saga {saga.id} open. Pass this saga_id to every call of the task. {_FINISH}]"
+        steps = plural(len(saga.steps), "step")
+        return f"[saga {saga.id} open, {_sentences(f'{steps}. {_FINISH}{_idle(saga)}', deadline)}]"
+    said = f"Pass this saga_id to every call of the task. {_FINISH}"
+    return f"[saga {saga.id} open. {_sentences(said, deadline)}]"
 
 
-def marked(saga: Saga, name: str) -> str:
+def marked(saga: Saga, name: str, deadline: str) -> str:
     """The answer of saga_savepoint."""
-    steps = plural(len(saga.steps), "step")
-    return f'[saga {saga.id} open: save-point "{escape(name)}" set after {steps}.{_idle(saga)}]'
+    said = f'save-point "{escape(name)}" set after {plural(len(saga.steps), "step")}.{_idle(saga)}'
+    return f"[saga {saga.id} open: {_sentences(said, deadline)}]"
 
 
-def back_at(look: Look, name: str) -> str:
+def back_at(look: Look, name: str, deadline: str) -> str:
     """The answer of an abort that reached its save-point."""
-    return f'[saga {look.saga.id} open: undone back to save-point "{escape(name)}". {look.summary}. {_FINISH}]'
+    said = f'undone back to save-point "{escape(name)}". {look.summary}. {_FINISH}'
+    return f"[saga {look.saga.id} open: {_sentences(said, deadline)}]"
 
 
 def abort_deferred(saga: Saga, names: Names) -> str:
@@ -347,8 +396,8 @@ def internal_error(reference: str) -> str:
 # --- what waits for a person, and what comes next ---------------------------------------------------------------------
 
 
-def next_moves(look: Look, *, busy: bool) -> list[str]:
-    """What the agent can do now, best first."""
+def next_moves(look: Look, *, busy: bool, deadline: str = "") -> list[str]:
+    """What the agent can do now, best first, and what becomes of the saga otherwise."""
     saga = look.saga
     if look.needs_person:
         return ["Tell the user what waits for a person, and stop. Do not repair it with other tools."]
@@ -362,7 +411,7 @@ def next_moves(look: Look, *, busy: bool) -> list[str]:
         case Phase.ACTIVE if busy:
             return ["Wait, then saga_status: something is running or being looked into. Do not call it again."]
         case Phase.ACTIVE:
-            return _open_moves(look)
+            return [move for move in (*_open_moves(look), deadline) if move]
 
 
 def _open_moves(look: Look) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Self
@@ -12,10 +12,9 @@ import anyio
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.errors import LogError, LogUnavailable, SagaNotFound
+from saga_mcp.domain.errors import LogUnavailable, SagaNotFound
 from saga_mcp.domain.events import Event, SagaOpened, StepPlan
 from saga_mcp.domain.frozen import BoundUndo
-from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.person_decisions import resolve_landed
 from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
 from saga_mcp.domain.state import Saga
@@ -33,14 +32,15 @@ from saga_mcp.engine.port import (
     EngineSettings,
     PersonDecision,
     SagaIdMissing,
-    SagaIdMistyped,
     UnknownTool,
+    named_saga,
 )
 from saga_mcp.engine.probing import Probing
-from saga_mcp.engine.reading import read
+from saga_mcp.engine.reading import Reads
 from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.ticket import Order, Ticket
+from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
 from saga_mcp.tools.port import Arguments, Catalogue, Tool
@@ -57,10 +57,16 @@ class Engine:
         self._delivery = Delivery()
         self._first_turns = FirstTurns(workshop)
         self._idling = Idling(workshop, self._driver)
+        self._reads = Reads(workshop, tasks)
         self.probing = Probing(workshop, tasks)
         self._running: set[Ticket] = set()
         self._idle = anyio.Event()
         self._draining = False
+
+    @property
+    def settings(self) -> EngineSettings:
+        """What the config says about every saga."""
+        return self._shop.settings
 
     @classmethod
     @asynccontextmanager
@@ -124,10 +130,11 @@ class Engine:
         tool = self._tool(offered)
         args = tool.decode(arguments)
         if tool.pair.kind is Kind.READ_ONLY:
-            return await read(tool, args, self._shop, self._tasks)
+            audited = saga_id is not None and self._shop.settings.audit_reads
+            return await self._reads.call(tool, args, (await self.saga(saga_id)).id if audited and saga_id else "")
         plan = self._plan(tool, args.json, step_key, caller)
         if saga_id is not None:
-            return await self._step(tool, plan, args, _named(saga_id), opening=None)
+            return await self._step(tool, plan, args, named_saga(saga_id), opening=None)
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, plan) as (implicit, mine):
@@ -225,7 +232,7 @@ class Engine:
         if not ticket.known.is_set():
             return CallReply(code="still_running", saga_id=saga.id, saga=saga, step=ticket.number)
         if saga.phase is Phase.COMPENSATING:
-            saga = await self._settled(saga, deadline)
+            saga = await settled(saga, deadline, self._shop, self._driver)
         step = saga.step(ticket.number)
         succeeded = ticket.answer is not None and not ticket.answer.is_error
         in_doubt = not step.settled and step.landed is None
@@ -270,9 +277,19 @@ class Engine:
         return (await self._decide(saga_id, lambda saga, _: commit(saga, by=by, accept_failed=accepted))).saga
 
     async def abort(
-        self, saga_id: str, *, cause: str, by: str = "", reason: str = "", to_savepoint: str | None = None
+        self,
+        saga_id: str,
+        *,
+        cause: str,
+        by: str = "",
+        reason: str = "",
+        to_savepoint: str | None = None,
+        on_progress: OnProgress | None = None,
     ) -> Saga:
-        """Undo; answers within `reply_within_s` with the state then, the rollback goes on."""
+        """Undo; answers within `reply_within_s` with the state then, the rollback goes on.
+
+        `on_progress` is told the state meanwhile, at first and then at most once a second.
+        """
         deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
         decided = await self._decide(
             saga_id,
@@ -283,7 +300,7 @@ class Engine:
         if decided.saga.phase is not Phase.COMPENSATING:
             return decided.saga
         await self._driver.wake(decided.saga.id)
-        return await self._settled(decided.saga, deadline)
+        return await settled(decided.saga, deadline, self._shop, self._driver, on_progress)
 
     async def savepoint(self, saga_id: str, name: str) -> Saga:
         """Set a mark."""
@@ -295,7 +312,7 @@ class Engine:
         Raises:
             SagaIdMistyped, SagaNotFound: there is no such saga in this realm.
         """
-        saga = await self._shop.log.load(_named(saga_id))
+        saga = await self._shop.log.load(named_saga(saga_id))
         if saga.realm != self._shop.settings.realm:
             raise SagaNotFound(saga_id)
         return saga
@@ -354,6 +371,7 @@ class Engine:
                 self._idle = anyio.Event()
                 await self._idle.wait()
             await self._driver.stopped()
+            await self._reads.recorded()
 
     async def _decide(self, saga_id: str, decider: Decider) -> Decided:
         realm = self._shop.settings.realm
@@ -365,26 +383,7 @@ class Engine:
 
         # The caller has to be told something some time: to ask for the same again does no harm.
         within_s = self._shop.settings.reply_within_s
-        return await self._shop.decide(_named(saga_id), of_this_realm, settle_within_s=within_s)
-
-    async def _settled(self, saga: Saga, deadline: float) -> Saga:
-        """The state at rest, or at the deadline; `saga` as it was where the log cannot be read any more."""
-        rested = anyio.Event()
-
-        async def watch() -> None:
-            with suppress(LogError):  # the last look below meets it again
-                await self._driver.rest(saga.id)
-            rested.set()
-
-        async with anyio.create_task_group() as watching:
-            watching.start_soon(watch)
-            await wait_for(rested, max(0.0, deadline - self._shop.clock.now()), self._shop.clock)
-            watching.cancel_scope.cancel()
-        try:
-            return await self._shop.log.load(saga.id)
-        except LogUnavailable:
-            # It says that nothing was sent, which is no longer true of this call.
-            return saga
+        return await self._shop.decide(named_saga(saga_id), of_this_realm, settle_within_s=within_s)
 
     def _require_open(self) -> None:
         if self._draining:
@@ -396,10 +395,3 @@ class Engine:
                 "Nothing was stored and nothing was sent. Restart the server."
             )
             raise LogUnavailable(message)
-
-
-def _named(text: str) -> str:
-    name = normal_saga_id(text)
-    if name is None:
-        raise SagaIdMistyped(text)
-    return name

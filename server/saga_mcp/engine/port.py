@@ -8,6 +8,7 @@ from typing import Protocol
 
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.tools.port import ToolAnswer
@@ -32,6 +33,8 @@ class EngineSettings:
     idle_end_s: float = 86400.0
     """Watched seconds without a step after which `on_idle` is carried out."""
     on_idle: OnIdle = OnIdle.FLAG
+    audit_reads: bool = False
+    """Read-only calls that name a saga are recorded in it (S11.2)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +95,18 @@ class SagaIdMistyped(Exception):
             f'"{text[:80]}" is not a saga id: it is mistyped or cut. Nothing was sent. '
             "Copy the id of an earlier reply, or call saga_begin."
         )
+
+
+def named_saga(text: str) -> str:
+    """Return a saga id as the log stores it.
+
+    Raises:
+        SagaIdMistyped: it cannot be one.
+    """
+    name = normal_saga_id(text)
+    if name is None:
+        raise SagaIdMistyped(text)
+    return name
 
 
 class SagaDriver(Protocol):
