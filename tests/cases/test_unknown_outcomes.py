@@ -110,10 +110,7 @@ async def look(how: str) -> Receipt:
 
 @pytest.mark.case(4, 54)
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-@pytest.mark.parametrize("how", ["other field", "no object", "not a number"])
-async def test_an_answer_that_breaks_its_own_schema_is_a_step_that_was_done(
-    product: Product, how: str, mode: str
-) -> None:
+async def test_an_answer_that_breaks_its_own_schema_is_a_step_that_was_done(product: Product, mode: str) -> None:
     """The SDK's client throws away a success that does not fit the schema, and the id of its saga with it."""
     (product.folder / "sloppy.py").write_text(SLOPPY, encoding="utf-8")
     product.configure(tools='[python.sloppy]\npath = "sloppy.py:registry"')
@@ -123,17 +120,19 @@ async def test_an_answer_that_breaks_its_own_schema_is_a_step_that_was_done(
     with anyio.fail_after(20):
         async with SdkClient(parameters, mode=mode) as client:
             await client.list_tools()
-            paid, looked = [await client.call_tool(tool, {"how": how}) for tool in ("pay", "look")]
-            for reply, tool in ((paid, "pay"), (looked, "look")):
-                first, answer, *_ = texts_of(reply)
-                assert first.startswith(f"Not an error: {tool} has done its work. Do not call it again.")
-                assert ("null" if how == "not a number" else "seven") in answer
-            saga_id = facts_of(paid)["id"]
-            status = await client.call_tool("saga_status", {"saga_id": saga_id})
-            assert status.structured_content["steps"][0]["state"] == "succeeded"
-            undone = await client.call_tool("saga_abort", {"saga_id": saga_id})
-            assert undone.structured_content["state"] == "compensated"
-    assert product.world.file.with_suffix(".sloppy").read_text().splitlines() == ["paid", "paid back"]
+            for how, shown in (("other field", "seven"), ("no object", "seven"), ("not a number", "null")):
+                paid, looked = [await client.call_tool(tool, {"how": how}) for tool in ("pay", "look")]
+                for reply, tool in ((paid, "pay"), (looked, "look")):
+                    first, answer, *_ = texts_of(reply)
+                    assert first.startswith(f"Not an error: {tool} has done its work. Do not call it again."), how
+                    assert shown in answer, how
+                saga_id = facts_of(paid)["id"]
+                status = await client.call_tool("saga_status", {"saga_id": saga_id})
+                assert status.structured_content["steps"][0]["state"] == "succeeded", how
+                undone = await client.call_tool("saga_abort", {"saga_id": saga_id})
+                assert undone.structured_content["state"] == "compensated", how
+    happened = product.world.file.with_suffix(".sloppy").read_text().splitlines()
+    assert happened == ["paid", "paid back"] * 3
 
 
 @pytest.mark.case(7)

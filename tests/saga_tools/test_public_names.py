@@ -44,7 +44,7 @@ SERVERS = {
     "Traits",
     "UndoTraits",
     "add",
-    "decode_strings",
+    "fit_to_schema",
     "jsonable",
     "registered",
 }

@@ -1,7 +1,8 @@
 """The parameters of a function as one pydantic model: its JSON Schema, and the one place where arguments are decoded.
 
 What `decode` returns is what is logged, sent and used for the undo; nothing is interpreted a second time. JSON is read
-strictly: `"1"` is no integer, `true` is no number, and integers keep all their digits.
+strictly: `"1"` is no integer, `true` is no number, and integers keep all their digits. Only what the schema itself
+admits in two forms, such as `1.0` for an integer, is brought into one.
 """
 
 import json
@@ -15,7 +16,7 @@ from pydantic.fields import FieldInfo
 from saga_tools._adapter import EXACT_BYTES, adapter_for
 from saga_tools._docstring import Docstring
 from saga_tools._errors import ArgumentProblem, InvalidArguments, Problem, did_you_mean
-from saga_tools._json import Json, decode_strings
+from saga_tools._json import Json, fit_to_schema
 from saga_tools._signature import MISSING, Signature, describe
 
 
@@ -55,7 +56,7 @@ class Arguments:
         try:
             instance = self._read(text)
         except InvalidArguments:
-            text = _json(decode_strings(self.schema, dict(arguments)))
+            text = _json(fit_to_schema(self.schema, dict(arguments)))
             instance = self._read(text)
         stored = self._dump(instance)
         # Read back at once: the function gets exactly what its undo will get, and what cannot be read back is not sent.

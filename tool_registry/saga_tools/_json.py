@@ -1,4 +1,4 @@
-"""JSON values: what may be inside, what a string argument may be decoded into, and how any Python value becomes one.
+"""JSON values: what may be inside, which form of them a schema admits, and how any Python value becomes one.
 
 Pure functions on plain values; the only place where a value that JSON cannot carry is given a form.
 """
@@ -21,6 +21,7 @@ T = TypeVar("T")
 MAX_DEPTH = 64
 MAX_INTEGER_BITS = 8192
 """Beyond about 4,300 decimal digits Python itself refuses to write an integer as text."""
+EXACT_IN_A_DOUBLE = 2**53 - 1
 TYPE_NAMES: Mapping[type[object], str] = {
     dict: "object",
     list: "array",
@@ -33,17 +34,18 @@ ALL_TYPES = frozenset({*TYPE_NAMES.values(), "null"})
 CONTAINERS = frozenset({"object", "array"})
 
 
-def decode_strings(schema: Schema, value: T) -> T:
-    """Return `value` with each string decoded that holds an object or array where the schema wants one, and no string.
+def fit_to_schema(schema: Schema, value: T) -> T:
+    """Return `value` with what some hosts write in another form in the form that the schema admits.
 
-    Some clients send objects, arrays and what is in them as JSON text. A string is left as it is wherever the schema
-    admits a string, wherever its text is no JSON, and wherever what it holds is not admitted.
+    Some send objects, arrays and what is in them as JSON text, and integers with a fraction of zero. A value stays as
+    it is wherever the schema admits it so, and wherever it would be a guess: an integer that a double may not hold
+    exactly has lost its digits already.
 
     Args:
         schema: A JSON Schema (2020-12); local references only.
         value: The instance.
     """
-    return cast("T", _decode_strings(schema, value, schema))
+    return cast("T", _fitted(schema, value, schema))
 
 
 def jsonable(value: object) -> Json:
@@ -55,25 +57,27 @@ def jsonable(value: object) -> Json:
     return _clean(value, 0)
 
 
-def _decode_strings(schema: object, value: object, root: Schema) -> object:
+def _fitted(schema: object, value: object, root: Schema) -> object:
     found = _resolve(schema, root)
     if found is None:
         return value
     if isinstance(value, str):
         value = _decoded(value, _admitted(found, root, MAX_DEPTH))
+    elif isinstance(value, float):
+        return _whole(value, _admitted(found, root, MAX_DEPTH))
     wanted = _type_name(value)
     if wanted not in CONTAINERS:
         return value
     fitting = [branch for branch in _branches(found) if wanted in _admitted(branch, root, MAX_DEPTH)]
     if len(fitting) == 1:
-        return _decode_strings(fitting[0], value, root)
+        return _fitted(fitting[0], value, root)
     if isinstance(value, dict):
         named, other = found.get("properties", {}), found.get("additionalProperties")
         members = cast("dict[str, object]", value)
-        return {key: _decode_strings(named.get(key, other), member, root) for key, member in members.items()}
+        return {key: _fitted(named.get(key, other), member, root) for key, member in members.items()}
     first, rest = found.get("prefixItems", ()), found.get("items")
     return [
-        _decode_strings(first[place] if place < len(first) else rest, item, root)
+        _fitted(first[place] if place < len(first) else rest, item, root)
         for place, item in enumerate(cast("list[object]", value))
     ]
 
@@ -86,6 +90,11 @@ def _decoded(text: str, admitted: frozenset[str]) -> object:
     except (ValueError, RecursionError):
         return text
     return value if _type_name(value) in admitted & CONTAINERS else text
+
+
+def _whole(number: float, admitted: frozenset[str]) -> float:
+    wanted = "integer" in admitted and "number" not in admitted
+    return int(number) if wanted and number.is_integer() and abs(number) <= EXACT_IN_A_DOUBLE else number
 
 
 def _admitted(schema: object, root: Schema, depth: int) -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""Strings are decoded only where a schema wants an object or array there, and no string."""
+"""Values that hosts write in another form are decoded only where a schema admits nothing else there."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from saga_tools.server import decode_strings
+from saga_tools.server import fit_to_schema
 
 ARRAY: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
 
@@ -35,7 +35,7 @@ ARRAY: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
 def test_text_is_decoded_where_only_an_object_or_array_may_be(
     schema: dict[str, Any], sent: object, got: object
 ) -> None:
-    assert decode_strings(schema, sent) == got
+    assert fit_to_schema(schema, sent) == got
 
 
 @pytest.mark.parametrize(
@@ -61,9 +61,35 @@ def test_text_is_decoded_where_only_an_object_or_array_may_be(
     ],
 )
 def test_everything_else_is_left_as_it_is(schema: dict[str, Any], sent: object) -> None:
-    assert decode_strings(schema, sent) == sent
+    assert fit_to_schema(schema, sent) == sent
+
+
+@pytest.mark.parametrize(
+    "schema", [{"type": "integer"}, {"type": ["integer", "string"]}, {"enum": [1, 5]}, {"const": 5}]
+)
+def test_a_whole_number_with_a_fraction_is_an_integer_where_only_that_may_be(schema: dict[str, Any]) -> None:
+    """JSON Schema admits `5.0` as an integer, and hosts that keep all numbers as doubles write it so."""
+    fitted = fit_to_schema({"properties": {"x": schema}}, {"x": 5.0})
+    assert repr(fitted) == "{'x': 5}"
+
+
+@pytest.mark.parametrize(
+    ("schema", "number"),
+    [
+        ({"type": "number"}, 5.0),
+        ({"type": ["integer", "number"]}, 5.0),
+        ({}, 5.0),
+        ({"type": "string"}, 5.0),
+        ({"type": "boolean"}, 1.0),
+        ({"type": "integer"}, 5.5),
+        ({"type": "integer"}, 2.0**53),
+        ({"type": "integer"}, float("inf")),
+    ],
+)
+def test_every_other_number_is_left_as_it_is(schema: dict[str, Any], number: float) -> None:
+    assert repr(fit_to_schema(schema, number)) == repr(number)
 
 
 @given(st.text())
 def test_text_for_a_text_parameter_is_never_touched(text: str) -> None:
-    assert decode_strings({"properties": {"note": {"type": "string"}}}, {"note": text}) == {"note": text}
+    assert fit_to_schema({"properties": {"note": {"type": "string"}}}, {"note": text}) == {"note": text}
