@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.e2e.product import Product
 from tests.edge.raw_stdio_client import Message
 
 
+@pytest.mark.case(104)
 async def test_an_abort_tells_how_far_it_has_come(product: Product) -> None:
     product.world.plan(release=["ok", "hang_before"])
     async with product.serve() as agent:
@@ -24,6 +26,7 @@ async def test_an_abort_tells_how_far_it_has_come(product: Product) -> None:
     assert grown == sorted(set(grown)), "it grows with each notification"
 
 
+@pytest.mark.case(104)
 async def test_nobody_is_told_who_did_not_ask(product: Product) -> None:
     async with product.serve() as agent:
         reply = await agent.call("reserve", item="a")

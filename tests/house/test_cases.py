@@ -44,7 +44,6 @@ IN_PART: Mapping[int, str] = {
     66: "`done_when`",
     81: "a paused call, and a client that answers for its user",
     88: "an upstream's error as it came over the wire",
-    94: "the deadline in each reply, which is in work",
     96: "an upstream's live schema, and its news that the list changed",
     106: "`secret` arguments, encryption, and wiping after the end",
 }
