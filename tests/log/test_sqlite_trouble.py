@@ -109,6 +109,21 @@ async def test_closing_does_not_wait_for_a_foreign_lock(path: Path) -> None:
                     await log.decide("sg-a", intending())
 
 
+@pytest.mark.case(100)
+async def test_closing_does_not_wait_for_a_read_that_waits_for_a_lock(path: Path) -> None:
+    """Hosts wait a little and then kill, and people press Ctrl-C once; the lock would be waited for for 5 s."""
+    await fill(path)
+    with foreign(path) as holder:
+        holder.execute("PRAGMA locking_mode=EXCLUSIVE")
+        holder.execute("BEGIN EXCLUSIVE")
+        async with SqlSagaLog.open(path) as log, anyio.create_task_group() as group:
+            group.start_soon(log.load, "sg-a")
+            await anyio.sleep(0.2)  # it waits by now
+            group.cancel_scope.cancel()
+            left = time.monotonic()
+        assert time.monotonic() - left < 3
+
+
 # --- full, read-only --------------------------------------------------------------------------------------------------
 
 

@@ -31,6 +31,9 @@ from saga_mcp.log.sql.writer import Writer
 
 T = TypeVar("T")
 
+_READS_END_WITHIN_S = 0.5
+"""Nothing is lost with a read, so one that waits for a lock does not hold up the end of the process."""
+
 
 class SqlSagaLog:
     """The saga log in a SQLite file. Made by `open`."""
@@ -77,7 +80,10 @@ class SqlSagaLog:
         file = SqliteFile(path=_real(database), make_parent=make_parent, file_system_of=file_system_of)
         folds = Folds(cached_sagas)
         write_thread = ConnectionThread("saga-log-writer", file.writer, file.translate)
-        read_thread = ConnectionThread("saga-log-reader", file.reader, file.translate)
+        # Nothing is lost with a read, so one that waits for a lock does not hold up the end of the process.
+        read_thread = ConnectionThread(
+            "saga-log-reader", file.reader, file.translate, close_within_s=_READS_END_WITHIN_S
+        )
         writer = Writer(
             Batches(SQLiteDialect_pysqlite(), folds, clock=clock),
             write_thread,

@@ -27,6 +27,7 @@ Work: TypeAlias = Callable[[Connection], T]
 Translate: TypeAlias = Callable[[DBAPIError], Exception]
 
 CLOSE_WITHIN_S = 5.0
+"""How long an end waits for what was handed in."""
 
 
 class Busy(Exception):
@@ -70,7 +71,15 @@ class ConnectionThread:
     restart.
     """
 
-    def __init__(self, name: str, connect: Callable[[], Connection], translate: Translate) -> None:
+    def __init__(
+        self,
+        name: str,
+        connect: Callable[[], Connection],
+        translate: Translate,
+        *,
+        close_within_s: float = CLOSE_WITHIN_S,
+    ) -> None:
+        self._close_within_s = close_within_s
         self._connect = connect
         self._translate = translate
         self._jobs: SimpleQueue[_Job[Any] | None] = SimpleQueue()
@@ -100,7 +109,7 @@ class ConnectionThread:
             self._ended = asyncio.get_running_loop().create_future()
             self._jobs.put(None)
         if self._ended is not None:
-            with anyio.move_on_after(CLOSE_WITHIN_S, shield=True):
+            with anyio.move_on_after(self._close_within_s, shield=True):
                 await asyncio.shield(self._ended)
 
     def _start(self) -> None:
