@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 from tests.log.decisions import aborting, append, committing, intending, looking, opening, rolling_back, succeeding
 from tests.log.failing import AnswerLost, FailingLog, FailWhen
+from tests.world.memory import MemoryDatabase, MemoryLog
 
 from saga_mcp.domain.errors import IllegalTransition, LogUnavailable, Refused, SagaClosed, SagaNotFound
 from saga_mcp.domain.events import SagaCommitted, SagaOpened, SavepointSet, StepIntended, StepSucceeded
@@ -19,21 +21,30 @@ from saga_mcp.log.port import Decision, PairRow, SagaKeyTaken, SagaLog
 from saga_mcp.log.sql import SqlSagaLog
 
 
-@pytest.fixture(params=["sqlite"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    """A fresh database of each kind that a saga log can be kept in."""
-    return {"sqlite": tmp_path / "saga.db"}[request.param]
+@pytest.fixture(params=["sqlite", "memory"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | MemoryDatabase:
+    """A fresh database of each kind that a saga log can be kept in; the one in memory is the tests' own."""
+    return MemoryDatabase() if request.param == "memory" else tmp_path / "saga.db"
 
 
 @pytest.fixture
-async def log(database: Path) -> AsyncGenerator[SagaLog]:
-    async with SqlSagaLog.open(database) as opened:
+async def log(database: Path | MemoryDatabase) -> AsyncGenerator[SagaLog]:
+    async with _opened(database) as opened:
         yield opened
 
 
 @pytest.fixture
-async def other(database: Path) -> AsyncGenerator[SagaLog]:
+async def other(database: Path | MemoryDatabase) -> AsyncGenerator[SagaLog]:
     """The same database as another process sees it: a writer, a reader and folds of its own."""
+    async with _opened(database) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _opened(database: Path | MemoryDatabase) -> AsyncGenerator[SagaLog]:
+    if isinstance(database, MemoryDatabase):
+        yield MemoryLog(database)
+        return
     async with SqlSagaLog.open(database, poll_s=0.02) as opened:
         yield opened
 

@@ -15,7 +15,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, busy, duties, owners
-from saga_mcp.domain.errors import LogUnavailable, SagaQuarantined
+from saga_mcp.domain.errors import LogConflict, LogUnavailable, SagaQuarantined
 from saga_mcp.domain.saga_decisions import abort_as_due, finish_rollback, take_over
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.engine.probing import Probing
@@ -125,7 +125,7 @@ class LocalDriver:
         except SagaQuarantined as error:
             _log.error("saga_quarantined", saga_id=saga_id, reason=error.reason)
             self._leave_alone(saga_id)
-        except LogUnavailable as error:
+        except (LogUnavailable, LogConflict) as error:
             _log.warning("log_unavailable", saga_id=saga_id, reason=str(error))
             self._leave_alone(saga_id)
         except Exception:  # noqa: BLE001 - a bug in driving one saga must not end the others; the scan comes back to it
@@ -231,7 +231,7 @@ class LocalDriver:
     ) -> None:
         try:
             await work()
-        except LogUnavailable as error:
+        except (LogUnavailable, LogConflict) as error:
             _log.warning("log_unavailable", saga_id=saga_id, reason=str(error))
             await self._shop.clock.sleep(_TROUBLE.first_delay_s)
         except Exception:  # noqa: BLE001 - see `_run`
@@ -283,6 +283,9 @@ class LocalDriver:
             await self._consider(row)
         except SagaQuarantined as error:
             _log.error("saga_quarantined", saga_id=row.id, reason=error.reason)
+            self._leave_alone(row.id)
+        except LogConflict as error:
+            _log.warning("log_unavailable", saga_id=row.id, reason=str(error))
             self._leave_alone(row.id)
         except LogUnavailable:
             raise
