@@ -15,6 +15,7 @@ from tests.world.memory import MemoryDatabase, MemoryLog
 from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
+from saga_mcp.engine.clock import SystemClock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.port import Append, AppendUnsettled, Decide, Decided, Decision, SagaRow
@@ -160,15 +161,11 @@ class ChanceLog(LogAround):
         self._weather.faulty, self._weather.down, self._weather.dies_at = 0.0, (), 0
 
 
-@dataclass
-class ChanceClock:
-    dice: random.Random
+class ChanceClock(SystemClock):
+    """The loop's time, with draws of the schedule's."""
 
-    def now(self) -> float:
-        return anyio.current_time()
-
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
+    def __init__(self, dice: random.Random) -> None:
+        self.dice = dice
 
     def jitter(self, longest_s: float) -> float:
         return self.dice.uniform(0, longest_s)

@@ -18,6 +18,7 @@ from saga_mcp.tools.catalogue import StaticCatalogue
 from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import (
     Absent,
+    Arguments,
     AsksPerson,
     CallContext,
     GivesUp,
@@ -174,22 +175,25 @@ class ChanceTool:
     def stoppable(self) -> bool:
         return not self.trait.thread
 
-    def decode(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
-        return dict(arguments)
+    def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
+        return Arguments(dict(arguments))
 
     def replay(self, result: JsonValue) -> ToolAnswer:
         return ToolAnswer(structured=result, has_structured=True)
 
-    async def call(self, args: JsonObject, context: CallContext) -> Outcome:
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
         chance, outside = self.chance, self.chance.outside
         await chance.begin()
         if self.trait.kind is Kind.READ_ONLY:
             await chance.pause()
             return Landed(answer=ToolAnswer(), result=None)
+        tag = str(args.json["tag"])
         how = chance.draw(FORWARD | OF_THREADS if self.trait.thread else FORWARD)
         with (
             chance.thread(self.trait.thread),
-            outside.forward(chance.fate, self.offered, str(args["tag"]), context, idempotent=self.trait.idempotent),
+            outside.forward(
+                chance.fate, self.offered, str(args.json["tag"]), context, idempotent=self.trait.idempotent
+            ),
         ):
             outcome = await self._called(how, context)
         outside.note(f"{chance.fate.name} hears {how} of {context.key[:4]}")
