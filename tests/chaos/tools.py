@@ -191,9 +191,7 @@ class ChanceTool:
         how = chance.draw(FORWARD | OF_THREADS if self.trait.thread else FORWARD)
         with (
             chance.thread(self.trait.thread),
-            outside.forward(
-                chance.fate, self.offered, str(args.json["tag"]), context, idempotent=self.trait.idempotent
-            ),
+            outside.forward(chance.fate, self.offered, tag, context, idempotent=self.trait.idempotent),
         ):
             outcome = await self._called(how, context)
         outside.note(f"{chance.fate.name} hears {how} of {context.key[:4]}")
