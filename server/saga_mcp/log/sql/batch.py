@@ -119,7 +119,7 @@ class Batches:
             self._check_epoch(connection)
             self._watch.run(connection, {"name": name, "observed_s": 0.0})
             self._raise.run(connection, {"of_realm": name, "seen": seen, "seconds": seconds})
-            watched_s: float = self._watched.run(connection, {"of_realm": name}).scalar_one()
+            watched_s: float = self._watched.value(connection, {"of_realm": name})
         return watched_s
 
     def _commit(self, commit: Callable[[], None], written: Written) -> None:
@@ -157,7 +157,7 @@ class Batches:
         return Written([outcomes[index] for index in range(len(requests))], sagas, mark)
 
     def _check_epoch(self, connection: Connection) -> None:
-        epoch = self._epoch.run(connection, {}).scalar()
+        epoch = self._epoch.value(connection, {})
         if epoch != EPOCH:
             raise LogUpgraded(f"restart saga-mcp: the saga log was upgraded (schema {epoch}, not {EPOCH}); {NOTHING}")
 
@@ -216,9 +216,7 @@ class Batches:
         """Move the row from `old` to `new`; False: it is no longer at `old`."""
         at = self._clock()
         if old.opened:
-            return (
-                self._move.run(connection, {**_projection(new, at), "row_id": old.id, "row_seq": old.seq}).rowcount == 1
-            )
+            return self._move.run(connection, {**_projection(new, at), "row_id": old.id, "row_seq": old.seq}) == 1
         values = {
             **_projection(new, at),
             "id": new.id,
@@ -229,7 +227,7 @@ class Batches:
             "purpose": new.purpose,
             "opened_at": at,
         }
-        if self._open.run(connection, values).rowcount == 1:
+        if self._open.run(connection, values) == 1:
             return True
         self._raise_if_key_is_taken(connection, new)
         return False

@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from saga_mcp.log.sql import files, schema
+from saga_mcp.log.sql.hot import execute
 from saga_mcp.log.sql.thread import Busy
 from saga_mcp.log.sql.trouble import NOTHING, LogTroubled, is_busy, named
 
@@ -91,7 +92,7 @@ class SqliteFile:
         @event.listens_for(engine, "begin")
         def on_begin(connection: Connection) -> None:  # pyright: ignore[reportUnusedFunction]  # registered by the decorator
             files.require_same(self.path, self.opened)
-            connection.exec_driver_sql(begin)
+            execute(connection, begin)
 
         return engine.connect()
 

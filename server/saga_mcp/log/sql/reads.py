@@ -6,6 +6,7 @@ Synchronous on purpose: they run in the thread of whichever connection is used, 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any, cast
 
 from sqlalchemy import Connection, Select, bindparam, func, select
@@ -42,7 +43,7 @@ class Reads:
 
     def seq(self, connection: Connection, saga_id: str) -> int:
         """Number of events of a saga; 0: there is none."""
-        found: int | None = self._seq.run(connection, {"id": saga_id}).scalar()
+        found: int | None = self._seq.value(connection, {"id": saga_id})
         return found or 0
 
     def current(self, connection: Connection, saga_id: str) -> Saga:
@@ -56,8 +57,8 @@ class Reads:
         if known is None or known.seq > seq:
             known = Saga(id=saga_id)
         if known.seq < seq:
-            rows = self._events.run(connection, {"id": saga_id, "after": known.seq, "last": seq})
-            known = fold_rows(known, (cast("StoredEvent", row) for row in rows))
+            rows = self._events.rows(connection, {"id": saga_id, "after": known.seq, "last": seq})
+            known = fold_rows(known, cast("Iterator[StoredEvent]", rows))
             if known.seq != seq:
                 raise SagaQuarantined(saga_id, f"its row counts {seq} events, the log holds {known.seq}")
         return known
