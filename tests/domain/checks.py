@@ -61,6 +61,7 @@ def wrong_with(saga: Saga) -> Iterator[str]:
 def _wrong_counters(saga: Saga) -> Iterator[str]:
     count = {
         "loose": tuple(step.number for step in saga.steps if step.loose),
+        "unheard": tuple(step.number for step in saga.steps if step.reply_lost),
         "unended": sum(step.state is StepState.INTENDED for step in saga.steps),
         "in_doubt": sum(step.state is StepState.IN_DOUBT for step in saga.steps),
         "running": sum(step.running and not step.overdue for step in saga.steps),

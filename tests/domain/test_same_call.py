@@ -9,10 +9,12 @@ import pytest
 from saga_mcp.domain import step_events
 from saga_mcp.domain.events import SagaOpened, StepIntended, StepPlan
 from saga_mcp.domain.machine import fold
-from saga_mcp.domain.repeats import NewStep, OnRepeat, repeat_of
+from saga_mcp.domain.repeats import NewStep, OnRepeat, Replies, repeat_of
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, Kind
 from saga_mcp.log.codec import decode, encode
+
+ALIVE = Replies(alive=lambda _: True)
 
 
 def call(args: JsonObject, tool: str = "crm.create") -> StepPlan:
@@ -72,5 +74,5 @@ def test_a_decision_on_many_equal_tools_works_out_no_digest(monkeypatch: pytest.
         raise AssertionError
 
     monkeypatch.setattr(step_events, "_digest", at_work)
-    assert repeat_of(saga, new, OnRepeat.RUN, lambda _: False) == NewStep()
-    assert repeat_of(saga, replace(new, step_key="k"), OnRepeat.RUN, lambda _: False) == NewStep()
+    assert repeat_of(saga, new, OnRepeat.RUN, ALIVE) == NewStep()
+    assert repeat_of(saga, replace(new, step_key="k"), OnRepeat.RUN, ALIVE) == NewStep()

@@ -31,7 +31,7 @@ from saga_mcp.domain.events import (
 from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.settling import settle
 from saga_mcp.domain.state import Saga, Step
-from saga_mcp.domain.transition import add_step, put_step, require, step_of
+from saga_mcp.domain.transition import add_step, heard, put_step, require, step_of
 from saga_mcp.domain.undo_parts import bind, bound
 from saga_mcp.domain.values import (
     Effect,
@@ -175,8 +175,7 @@ def _intend(saga: Saga, event: StepIntended) -> Saga:
         approved=known is not None,
     )
     for number in event.received:
-        received = replace(step_of(saga, number), reply_lost=False)
-        saga = replace(saga, steps=saga.steps.replaced(number - 1, received))
+        saga = heard(saga, step_of(saga, number))
     return add_step(saga, step, seen=event.seen)
 
 

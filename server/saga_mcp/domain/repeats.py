@@ -7,7 +7,7 @@ unproved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias
@@ -65,14 +65,34 @@ _NOT_BORNE = frozenset({StepState.FAILED, StepState.COMPENSATED, StepState.EXEMP
 """States in which a step no longer bears its step key (S8.2)."""
 
 
-def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, lost: Callable[[Step], bool]) -> Repeat:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replies:
+    """What is known of the replies to a saga's earlier calls when a call arrives, besides what the log holds (S8.1)."""
+
+    alive: Callable[[str], bool]
+    """Whether the process behind an owner id lives."""
+    received: Collection[int] = ()
+    """Steps whose answer reached the caller, whatever was stored of it before."""
+    lost: Collection[int] = ()
+    """Steps whose answer is known not to have reached the caller."""
+
+    def lost_of(self, saga: Saga, step: Step) -> bool:
+        """Whether the answer of `step` is known not to have reached the caller."""
+        if step.number in self.received:
+            return False
+        if step.reply_lost or step.number in self.lost:
+            return True
+        return not is_acknowledged(saga, step) and not self.alive(step.owner)
+
+
+def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: Replies) -> Repeat:
     """What the call is that `plan` describes.
 
     Args:
         saga: the saga that the call names.
         plan: the call.
         on_repeat: what the tool's config says about calls equal to acknowledged ones.
-        lost: whether the answer of a step is known not to have reached the caller (S8.1).
+        replies: what became of the answers of earlier calls.
 
     Raises:
         KeyReused: its step key names a call with other arguments.
@@ -81,21 +101,53 @@ def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, lost: Callable[[S
     """
     if plan.step_key:
         return _by_key(saga, plan)
+    if on_repeat is not OnRepeat.RUN:
+        return _by_config(saga, plan, on_repeat, replies)
+    for step in _equal(unanswered(saga, replies), plan):
+        repeat = _by_answer(saga, step, plan, replies)
+        if repeat is not None:
+            # What the caller has gone on from is no repeat, and neither is anything before it.
+            gone_on = any(is_acknowledged(saga, newer) for newer in _equal(saga.steps[step.number :], plan))
+            return NewStep() if gone_on else repeat
+    return NewStep()
+
+
+def unanswered(saga: Saga, replies: Replies) -> Iterator[Step]:
+    """Every step whose answer may not have reached the caller, newest first: few, however long the saga is."""
+    numbers = {*saga.loose, *saga.unheard, *replies.lost, *_unacknowledged(saga)}
+    return (saga.step(number) for number in sorted(numbers, reverse=True))
+
+
+def _unacknowledged(saga: Saga) -> Iterator[int]:
+    """The steps that stand and whose replies the caller has not gone on from."""
+    for number in reversed(saga.undo_stack):
+        if is_acknowledged(saga, saga.step(number)):
+            return  # so are all below it: they are in the order in which they ended
+        yield number
+
+
+def _by_answer(saga: Saga, step: Step, plan: StepPlan, replies: Replies) -> Repeat | None:
+    """What a call equal to `step` is, as far as the answer of `step` is still to come, unknown or lost (S8.3)."""
+    if is_awaited(step):
+        same = step.plan.call_id == plan.call_id or not (step.plan.call_id and plan.call_id)
+        return Join(step.number) if same else None
+    if step.state is StepState.IN_DOUBT:
+        return Unknown(step.number)
+    if step.state is StepState.SUCCEEDED and replies.lost_of(saga, step):
+        return Replay(step.number)
+    return None
+
+
+def _by_config(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: Replies) -> Repeat:
+    """What an equal call is of a tool that is not to run twice, whether its answer was acknowledged or not."""
     for step in _equal(reversed(saga.steps), plan):
-        if is_awaited(step):
-            if step.plan.call_id == plan.call_id or not (step.plan.call_id and plan.call_id):
-                return Join(step.number)
-        elif step.state is StepState.IN_DOUBT:
-            return Unknown(step.number)
-        elif step.state is StepState.SUCCEEDED:
-            if lost(step):
-                return Replay(step.number)
-            if on_repeat is OnRepeat.REPLAY:
-                return Replay(step.number)
+        repeat = _by_answer(saga, step, plan, replies)
+        if repeat is not None:
+            return repeat
+        if step.state is StepState.SUCCEEDED:
             if on_repeat is OnRepeat.REFUSE:
                 raise RepeatRefused(plan.tool, step.number)
-        if on_repeat is OnRepeat.RUN and is_acknowledged(saga, step):
-            break  # what the caller has gone on from is no repeat, and neither is anything before it
+            return Replay(step.number)
     return NewStep()
 
 

@@ -203,6 +203,8 @@ class Saga:
     """Steps whose call has not ended, the overdue ones aside."""
     loose: tuple[int, ...] = ()
     """Numbers of the steps that are `loose`, ascending; everything else needs no look (S2.4)."""
+    unheard: tuple[int, ...] = ()
+    """Numbers of the steps whose answer is known not to have reached the caller, ascending (S8.1)."""
     pivot: int = 0
     """Number of the pivot that has succeeded, else of the one that is unsettled; 0: none."""
     undoing: int = 0

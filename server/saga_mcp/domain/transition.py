@@ -49,6 +49,15 @@ def put_step(saga: Saga, step: Step) -> Saga:
     return _with_step(saga, saga.step(step.number), step, idle=saga.idle, acknowledged=saga.acknowledged)
 
 
+def heard(saga: Saga, step: Step) -> Saga:
+    """The saga with it noted that the step's lost answer has reached the caller after all; no event of its own."""
+    return replace(
+        saga,
+        steps=saga.steps.replaced(step.number - 1, replace(step, reply_lost=False)),
+        unheard=_listed(saga.unheard, step.number, belongs=False),
+    )
+
+
 def _with_step(saga: Saga, old: Step | None, new: Step, *, idle: bool, acknowledged: int) -> Saga:
     """The saga's counters, undo stack and pivot follow without a rescan (S2.4), in one copy."""
     steps = saga.steps.appended(new) if old is None else saga.steps.replaced(new.number - 1, new)
@@ -62,7 +71,8 @@ def _with_step(saga: Saga, old: Step | None, new: Step, *, idle: bool, acknowled
         in_doubt=saga.in_doubt + _is(new, StepState.IN_DOUBT) - _is(old, StepState.IN_DOUBT),
         running=saga.running + _runs(new) - _runs(old),
         undo_stack=_restack(saga.undo_stack, steps, old, new),
-        loose=_loose(saga.loose, new),
+        loose=_listed(saga.loose, new.number, new.loose),
+        unheard=_listed(saga.unheard, new.number, new.reply_lost),
         pivot=pivot,
         undoing=_undoing(saga, new),
         # Nothing can be taken back any more: a wish that waited for the pivot is void (S7.1).
@@ -80,12 +90,13 @@ def _runs(step: Step | None) -> int:
     return int(step is not None and step.running and not step.overdue)
 
 
-def _loose(loose: tuple[int, ...], new: Step) -> tuple[int, ...]:
-    if new.loose == (new.number in loose):
-        return loose
-    if new.loose:
-        return tuple(sorted((*loose, new.number)))
-    return tuple(number for number in loose if number != new.number)
+def _listed(numbers: tuple[int, ...], number: int, belongs: bool) -> tuple[int, ...]:  # noqa: FBT001 - one of three alike
+    """The list of steps with a quality, ascending, after one of them changed."""
+    if belongs == (number in numbers):
+        return numbers
+    if belongs:
+        return tuple(sorted((*numbers, number)))
+    return tuple([other for other in numbers if other != number])
 
 
 def _restack(stack: Vector[int], steps: Vector[Step], old: Step | None, new: Step) -> Vector[int]:

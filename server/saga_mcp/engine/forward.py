@@ -20,14 +20,14 @@ from saga_mcp.domain.repeats import (
     NewStep,
     Repeat,
     Replay,
+    Replies,
     SendAgain,
     Unknown,
-    is_acknowledged,
     is_awaited,
     repeat_of,
 )
 from saga_mcp.domain.saga_decisions import begin_step, require_open
-from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import (
     Miss,
     abort_after_wait,
@@ -95,15 +95,9 @@ class Forward:
         if not saga.opened:
             return NewStep()
         require_open(saga)
-        return repeat_of(saga, order.plan, order.tool.listing.on_repeat, lambda step: self._lost(saga, step, order))
-
-    def _lost(self, saga: Saga, step: Step, order: Order) -> bool:
-        """Whether the answer of `step` is known not to have reached the caller (S8.1)."""
-        if step.number in order.arrival.received:
-            return False
-        if step.reply_lost or step.number in order.arrival.lost:
-            return True
-        return not is_acknowledged(saga, step) and not self._shop.owners.alive(step.owner)
+        known = order.arrival
+        replies = Replies(alive=self._shop.owners.alive, received=known.received, lost=known.lost)
+        return repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
 
     def _begin(self, saga: Saga, order: Order, repeat: Repeat) -> tuple[Event, ...]:
         me = self._shop.owners.me
