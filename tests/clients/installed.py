@@ -31,7 +31,12 @@ _BOUND_S = 600
 
 def python_with(client: str) -> Path:
     """The interpreter of an environment that holds what `requirements/client-<client>.txt` says."""
-    lock = PROJECT / "requirements" / f"client-{client}.txt"
+    return python_of(f"client-{client}")
+
+
+def python_of(name: str) -> Path:
+    """The interpreter of an environment that holds what `requirements/<name>.txt` says."""
+    lock = PROJECT / "requirements" / f"{name}.txt"
 
     def install(folder: Path) -> None:
         venv.create(folder, symlinks=True)
@@ -45,12 +50,12 @@ def python_with(client: str) -> Path:
         ]
         _run([Path(sys.executable).with_name("uv"), "--no-config", "--system-certs", "pip", "install", *into])
 
-    return _once(client, [lock], install) / "bin" / "python"
+    return _once(name, [lock], install) / "bin" / "python"
 
 
-def node_modules() -> Path:
-    """The folder in which Node finds the packages of `package-lock.json`, and our drivers beside them."""
-    wanted = [HERE / "package.json", HERE / "package-lock.json"]
+def node_modules(wanted_in: Path = HERE) -> Path:
+    """The folder in which Node finds the packages of a folder's `package-lock.json`."""
+    wanted = [wanted_in / "package.json", wanted_in / "package-lock.json"]
 
     def install(folder: Path) -> None:
         folder.mkdir()
@@ -60,7 +65,7 @@ def node_modules() -> Path:
         quiet = ["--ignore-scripts", "--no-audit", "--no-fund"]
         _run([NODE, _NPM, "install", "--no-save", "--omit=optional", *quiet], cwd=folder)
 
-    return _once("node", wanted, install)
+    return _once("node" if wanted_in == HERE else f"node-{wanted_in.name}", wanted, install)
 
 
 def with_node(environ: dict[str, str]) -> dict[str, str]:

@@ -22,7 +22,9 @@ def normal(requirement: str) -> str:
     return re.split(r"[\[<>=!~; ]", requirement, maxsplit=1)[0].lower().replace("_", "-")
 
 
-@pytest.mark.parametrize("lock", ["run", "dev", "client-sdk1", "client-fastmcp"])
+@pytest.mark.parametrize(
+    "lock", ["run", "dev", "client-sdk1", "client-fastmcp", "server-git", "server-sqlite", "server-excel"]
+)
 def test_a_lock_holds_pins_and_their_hashes_and_nothing_else(lock: str) -> None:
     lines = (PROJECT / "requirements" / f"{lock}.txt").read_text().splitlines()
     assert [line for line in lines if not (PIN.match(line) or HASH.match(line))] == []
