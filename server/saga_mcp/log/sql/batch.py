@@ -85,6 +85,8 @@ class Batches:
         self._watched = Hot(_WATCHED_S, dialect)
         self._append = Hot(saga_event.insert(), dialect)
         self._freeze = _insert_new(pair, dialect)
+        self._texts: dict[str, str] = {}
+        """Pairs as they are stored, by hash: each call freezes its own, and there are as many as there are tools."""
 
     def run(self, connection: Connection, requests: Sequence[tuple[str, Decide]], batch_id: str) -> Sequence[Outcome]:
         """Run the decisions, each on the state its predecessors left, and store their events.
@@ -148,13 +150,14 @@ class Batches:
             if draft.saga.opened:
                 sagas.append(draft.saga)
         if pairs:
-            self._freeze.run_many(
-                connection, [{"hash": p.hash, "content": dump_json(p.content)} for p in pairs.values()]
-            )
+            self._freeze.run_many(connection, [{"hash": p.hash, "content": self._text(p)} for p in pairs.values()])
         if rows:
             self._append.run_many(connection, rows)
         mark = Append(rows[0]["saga_id"], rows[0]["seq"], batch_id) if rows else None
         return Written([outcomes[index] for index in range(len(requests))], sagas, mark)
+
+    def _text(self, row: PairRow) -> str:
+        return self._texts.get(row.hash) or self._texts.setdefault(row.hash, dump_json(row.content))
 
     def _check_epoch(self, connection: Connection) -> None:
         epoch = self._epoch.value(connection, {})

@@ -6,6 +6,7 @@ process holds the write lock.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import math
 import time
@@ -45,7 +46,7 @@ class SqlSagaLog:
         self._reads = reads.Reads(SQLiteDialect_pysqlite(), folds)
         self._poll_s = poll_s
         self._change = 1
-        self._changed = anyio.Event()
+        self._changed = asyncio.Event()
         self._data_version: tuple[int, int] | None = None
         self._polled_at = -math.inf
         self._polling = anyio.Lock()
@@ -181,9 +182,8 @@ class SqlSagaLog:
         if self._data_version is None:
             await self._poll()
         while self._change <= seen:
-            changed = self._changed
             with anyio.move_on_after(self._poll_s):
-                await changed.wait()
+                await self._changed.wait()
                 continue
             await self._poll()
         return self._change
@@ -202,7 +202,7 @@ class SqlSagaLog:
     def _announce(self) -> None:
         self._change += 1
         self._changed.set()
-        self._changed = anyio.Event()
+        self._changed.clear()  # whoever waits is woken all the same
 
     async def _read(self, work: Work[T]) -> T:
         give_up_at = time.monotonic() + SETUP_WAIT_S

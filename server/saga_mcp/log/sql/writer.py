@@ -7,6 +7,7 @@ lock is waited for, and who is told what; the batch itself runs elsewhere as one
 from __future__ import annotations
 
 import asyncio
+import itertools
 import random
 import secrets
 import time
@@ -66,6 +67,8 @@ class Writer:
         self._path = path
         self._translate = translate
         self._busy_budget_s = busy_budget_s
+        self._id = secrets.token_hex(8)
+        self._attempts = itertools.count(1)
         self._waiting: list[_Request] = []
         self._task: asyncio.Task[None] | None = None
         self._closing = False
@@ -130,7 +133,7 @@ class Writer:
                 return
 
     async def _attempt(self, batch: Sequence[_Request]) -> Sequence[Outcome]:
-        batch_id = secrets.token_hex(8)
+        batch_id = f"{self._id}.{next(self._attempts)}"
         decisions = [(request.saga_id, request.decide) for request in batch]
         try:
             return await self._thread.submit(lambda connection: self._batches.run(connection, decisions, batch_id))
