@@ -23,6 +23,7 @@ from saga_mcp.config.models import (
     Table,
     ToolTable,
     UndoTable,
+    UpstreamTable,
 )
 
 TARGET = Path(__file__).parent.parent / "docs" / "config.md"
@@ -38,6 +39,7 @@ are relative to the file. The file is the one given by `--config`, else the one 
 _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[saga]", SagaTable),
     ("[python.NAME]", PythonTable),
+    ("[upstreams.NAME]", UpstreamTable),
     ('[tools."NAME.function"]', ToolTable),
     ("undo", UndoTable),
     ("retry", RetryTable),

@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from saga_mcp.config import LoadedConfig, find_config, load_config
 from saga_mcp.engine.clock import Clock
@@ -22,6 +23,9 @@ from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
 from saga_mcp.tools.catalogue import python_catalogue
 from saga_mcp.tools.port import Catalogue
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
+
+if TYPE_CHECKING:
+    from saga_mcp.tools.upstream.served import ServedUpstreams
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +86,8 @@ async def open_app(
     """
     threads = PythonThreads()
     registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
-    catalogue: Catalogue = python_catalogue(loaded.registries, registries)
+    upstreams = _upstreams(loaded)
+    catalogue: Catalogue = python_catalogue(loaded.registries, registries, upstreams)
     if around is not None:
         catalogue = around(catalogue)
     raised: Exception | None = None
@@ -98,6 +103,8 @@ async def open_app(
         if drive:
             for registry in registries.values():
                 await stack.enter_async_context(registry.opened())
+            if upstreams is not None:
+                await stack.enter_async_context(upstreams.connected())
         engine = await stack.enter_async_context(
             Engine.running(loaded.settings, log, owners, catalogue, clock=clock, drive=drive)
         )
@@ -108,3 +115,12 @@ async def open_app(
             raised = error
     if raised is not None:
         raise raised
+
+
+def _upstreams(loaded: LoadedConfig) -> ServedUpstreams | None:
+    if not loaded.upstreams:
+        return None
+    # The SDK's client: a start without upstreams does not pay for it.
+    from saga_mcp.tools.upstream.served import ServedUpstreams  # noqa: PLC0415 - see above
+
+    return ServedUpstreams(loaded.upstreams, loaded.database.with_name(f"{loaded.database.name}-upstreams"))

@@ -159,7 +159,9 @@ def test_the_environment_and_files_are_filled_in_in_the_database_only(tmp_path: 
     assert read(tmp_path, '[saga]\ndatabase = "sqlite:///${file:place}"\n').database == tmp_path / "other.db"
     found = problems(tmp_path, PLAIN + CREATE.replace("${result.lead_id}", "${env:LOG}"))
     assert found == {
-        'tools."crm.create_lead".undo.args': "${env:...} and ${file:...} are filled in only in saga.database"
+        'tools."crm.create_lead".undo.args': (
+            "${env:...} and ${file:...} are filled in only in saga.database and in [upstreams]"
+        )
     }
 
 

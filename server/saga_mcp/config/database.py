@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from pathlib import Path
 
 from platformdirs import user_data_path
 
+from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.problems import NOT_YET, KeyPath
 
 _SQLITE = "sqlite:///"
-_FILLED_IN = re.compile(r"\$\{(?P<kind>env|file):(?P<name>[^}]*)\}")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _KEY: KeyPath = ("saga", "database")
 
@@ -32,33 +31,18 @@ def default_database(realm: str) -> Path:
     return (user_data_path("saga-mcp", appauthor=False) / f"{name}.db").resolve()
 
 
-def read_database(written: str, folder: Path, environ: Mapping[str, str], findings: Findings) -> Path | None:
+def read_database(written: str, filling: Filling, findings: Findings) -> Path | None:
     """Return the file that `saga.database` names; None where it names none, and the problem is noted.
 
     What follows `sqlite:///` is a path and is taken as it is written; nothing in it is decoded.
 
     Args:
         written: As the config has it.
-        folder: The config's, which paths are relative to.
-        environ: What `${env:X}` is filled in from.
+        filling: Fills in what it refers to.
         findings: Where problems go.
     """
-
-    def filled(match: re.Match[str]) -> str:
-        name = match["name"]
-        if match["kind"] == "env":
-            if name not in environ:
-                findings.problem(_KEY, f"the environment has no {name}")
-            return environ.get(name, "")
-        try:
-            return (folder / Path(name).expanduser()).read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            findings.problem(_KEY, f"{name} cannot be read: {type(error).__name__}")
-            return ""
-
-    noted = len(findings.problems)
-    url = _FILLED_IN.sub(filled, written)
-    if len(findings.problems) > noted:
+    url = filling.text(written, _KEY)
+    if url is None:
         return None
     if url.startswith(("postgresql:", "postgres:", "postgresql+")):
         findings.problem(_KEY, f"PostgreSQL is {NOT_YET}")
@@ -69,7 +53,7 @@ def read_database(written: str, folder: Path, environ: Mapping[str, str], findin
     elif "?" in url:
         findings.problem(_KEY, "takes no options, so it cannot hold a `?`; the folder of the config can")
     else:
-        return (folder / Path(url.removeprefix(_SQLITE)).expanduser()).resolve()
+        return (filling.folder / Path(url.removeprefix(_SQLITE)).expanduser()).resolve()
     return None
 
 

@@ -9,19 +9,22 @@ from typing import Any, cast
 
 from saga_mcp.config.code import CodeUnusable, function_in, load_file, load_module, registry_in
 from saga_mcp.config.database import default_database, default_realm, read_database
+from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.models import SECTIONS_LATER, PythonTable, SagaTable, ToolTable
 from saga_mcp.config.pairs import Callables, check_alone, declare_with
 from saga_mcp.config.problems import NOT_YET, ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
 from saga_mcp.config.source import read_config
+from saga_mcp.config.upstreams import Upstreams
 from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.tools.declared import DeclaredRegistry, target_id
+from saga_mcp.tools.upstream.declared import DeclaredUpstream
 from saga_tools import ToolRegistry
 from saga_tools.server import add, registered
 
-_SECTIONS = ("saga", "python", "tools")
+_SECTIONS = ("saga", "python", "upstreams", "tools")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +40,7 @@ class LoadedConfig:
     realm_is_default: bool
     """It is derived from the place of the file: moved, it is another one."""
     registries: tuple[DeclaredRegistry, ...]
+    upstreams: tuple[DeclaredUpstream, ...]
     warnings: tuple[ConfigProblem, ...]
 
 
@@ -62,10 +66,11 @@ def load_config(path: Path, environ: Mapping[str, str], *, code: bool = True) ->
             findings.problem((key,), f"unknown table{did_you_mean(key, _SECTIONS)}")
     read = validate(SagaTable, content.get("saga", {}), ("saga",), findings)
     saga = read.table if read else SagaTable.model_validate({})
-    registries = _Tools(path.parent, content, findings).load(OnError(saga.on_error)) if code else ()
+    filling = Filling(path.parent, environ, findings)
+    registries, upstreams = _Tools(filling, content, findings).load(OnError(saga.on_error)) if code else ((), ())
     realm = saga.name or default_realm(path)
     written = saga.database
-    database = read_database(written, path.parent, environ, findings) if written else default_database(realm)
+    database = read_database(written, filling, findings) if written else default_database(realm)
     if findings.problems or database is None:
         raise ConfigInvalid(path, findings.problems, findings.warnings)
     return LoadedConfig(
@@ -86,24 +91,27 @@ def load_config(path: Path, environ: Mapping[str, str], *, code: bool = True) ->
         database_is_default=not written,
         realm_is_default=not saga.name,
         registries=registries,
+        upstreams=upstreams,
         warnings=findings.warnings,
     )
 
 
 class _Tools:
-    """`[python]` and `[tools]`."""
+    """`[python]`, `[upstreams]` and `[tools]`."""
 
-    def __init__(self, folder: Path, content: Mapping[str, Any], findings: Findings) -> None:
-        self._folder = folder
+    def __init__(self, filling: Filling, content: Mapping[str, Any], findings: Findings) -> None:
+        self._folder = filling.folder
         self._findings = findings
         self._python = self._tables(content, "python")
         self._tools = self._tables(content, "tools")
-        self._not_yet = frozenset(cast("Mapping[str, object]", content.get("upstreams") or {}))
-        self._unusable = set(self._not_yet)
+        self._upstreams = Upstreams(self._tables(content, "upstreams"), filling, findings)
+        self._unusable = set(self._upstreams.unusable)
         self._sources: dict[str, tuple[ToolRegistry, bool]] = {}
 
-    def load(self, on_error: OnError) -> tuple[DeclaredRegistry, ...]:
+    def load(self, on_error: OnError) -> tuple[tuple[DeclaredRegistry, ...], tuple[DeclaredUpstream, ...]]:
         for name, table in self._python.items():
+            if name in self._upstreams.names:
+                self._findings.problem(("upstreams", name), f"has the name of python.{name}; rename one")
             source = self._source(name, table)
             if source is None:
                 self._unusable.add(name)
@@ -112,7 +120,7 @@ class _Tools:
         tables, alone = self._tables_by_registry()
         schemas = self._schemas()
         targets = {each: self._target(each.partition(".")[0]) for each in schemas}
-        callables = Callables(schemas, targets, frozenset(self._unusable))
+        callables = Callables(schemas, targets, self._upstreams.targets, frozenset(self._unusable))
         for key, read in alone.items():
             check_alone(key, read, callables, self._findings)
         declared = tuple(
@@ -127,9 +135,10 @@ class _Tools:
             )
             for name, (source, plain) in self._sources.items()
         )
-        self._check_offered(declared)
+        upstreams = self._upstreams.declare(tables, on_error, callables)
+        self._check_offered(declared, upstreams)
         self._warn_of_hidden(declared)
-        return declared
+        return declared, upstreams
 
     def _tables(self, content: Mapping[str, Any], section: str) -> dict[str, object]:
         found: object = content.get(section, {})
@@ -190,11 +199,15 @@ class _Tools:
             read = validate(ToolTable, content, path, self._findings)
             registry, _, tool = key.partition(".")
             known = self._known(registry)
+            if registry in self._upstreams.targets and tool:
+                if read is not None:
+                    found.setdefault(registry, {})[tool] = read
+                continue
             if tool not in known and not self._unusable & {key, registry}:
                 self._findings.problem(path, self._unknown(key))
             if read is not None and tool in known:
                 found.setdefault(registry, {})[tool] = read
-            elif read is not None and registry not in self._not_yet:
+            elif read is not None and registry not in self._upstreams.names:
                 alone[key] = read
         return found, alone
 
@@ -206,7 +219,8 @@ class _Tools:
         if registry in self._sources:
             names = [f"{registry}.{each}" for each in self._known(registry)]
             return f"python.{registry} has no tool {tool}{did_you_mean(key, names)}"
-        return f'there is no python.{registry}; keys are "NAME.function"{did_you_mean(registry, self._python)}'
+        hint = did_you_mean(registry, [*self._python, *self._upstreams.names])
+        return f'there is no python.{registry}; keys are "NAME.function"{hint}'
 
     def _target(self, name: str) -> str:
         return target_id(self._sources[name][0].name or name)
@@ -221,18 +235,26 @@ class _Tools:
                 schemas[f"{name}.{undo.name}"] = undo.arguments.schema
         return schemas
 
-    def _check_offered(self, declared: tuple[DeclaredRegistry, ...]) -> None:
+    def _check_offered(self, declared: tuple[DeclaredRegistry, ...], upstreams: tuple[DeclaredUpstream, ...]) -> None:
         first: dict[str, str] = {}
         for registry in declared:
             for tool in registry.tools:
                 if not (tool.governed and tool.offered):
                     continue
-                other = first.setdefault(tool.registered.name, registry.name)
-                if other != registry.name:
+                other = first.setdefault(tool.registered.name, f"python.{registry.name}")
+                if other != f"python.{registry.name}":
                     self._findings.problem(
                         ("python", registry.name),
-                        f"offers `{tool.registered.name}`, and so does python.{other}; "
+                        f"offers `{tool.registered.name}`, and so does {other}; "
                         'rename one, with @registry.tool(name="...")',
+                    )
+        for upstream in upstreams:
+            for each in upstream.tools:
+                other = first.setdefault(each.offered, f"{upstream.name}.{each.tool}") if each.listed else ""
+                if other not in {"", f"{upstream.name}.{each.tool}"}:
+                    self._findings.problem(
+                        ("upstreams", upstream.name),
+                        f"offers `{each.offered}` ({each.tool}), and so does {other}; give it another prefix",
                     )
 
     def _warn_of_hidden(self, declared: tuple[DeclaredRegistry, ...]) -> None:

@@ -151,10 +151,15 @@ class UndoTable(Table):
     leave: str | None = Field(None, description="instead of `tool`: what stays, by decision")
     nothing: Literal[True] | None = Field(None, description="instead of `tool`: there is nothing to undo")
     urgency: Literal["low", "normal", "high"] = Field("normal", description="of `manual`")
-    idempotent: bool = Field(
-        default=True, description="an attempt of unknown outcome may be sent again with the same key"
+    idempotent: bool | None = Field(
+        None,
+        description="an attempt of unknown outcome may be sent again with the same key; default: true, of an "
+        "upstream's tool false",
     )
-    safe_if_absent: bool = Field(default=True, description="it is harmless where the step never took effect")
+    safe_if_absent: bool | None = Field(
+        None,
+        description="it is harmless where the step never took effect; default: true, of an upstream's tool false",
+    )
     timeout_s: Seconds = Field(30.0, description="how long an attempt is waited for")
     retry: RetryTable | None = Field(
         None, description="its attempts; default: 8, 1 s to 300 s apart. Used up: dead letter"
@@ -180,15 +185,12 @@ class ToolTable(Table):
             "approval",
             "capture",
             "cases",
-            "failed_when",
             "force",
             "guard",
             "key_arg",
             "key_format",
-            "no_effect_when",
             "probe",
             "resource",
-            "result",
             "secret",
         }
     )
@@ -209,7 +211,18 @@ class ToolTable(Table):
         None, description="an attempt of unknown outcome may be sent again with the same key; default: false"
     )
     error_means: Literal["no_effect", "unknown"] | None = Field(
-        None, description='what an exception proves; default: `"unknown"`'
+        None, description='what an error proves; default: `"unknown"`, of an upstream\'s tool `"no_effect"`'
+    )
+    failed_when: Condition | None = Field(
+        None, description="of an upstream's tool, in every role: `${...}` over `text`, `result`, `content`, `args`"
+    )
+    no_effect_when: Condition | None = Field(
+        None, description="of an upstream's tool: which failures had no effect, instead of `error_means`"
+    )
+    result: str | None = Field(
+        None,
+        description="of an upstream's tool: `${...}` for its result, over `text`, `content`, `args`; default: its "
+        "structured content, else the JSON of its text",
     )
     on_repeat: Literal["run", "replay", "refuse"] | None = Field(
         None, description='what a call gets that equals one whose answer the caller has; default: `"run"`'
@@ -222,5 +235,46 @@ class ToolTable(Table):
         return [cast("object", value)] if isinstance(value, dict) else value
 
 
-SECTIONS_LATER = frozenset({"upstreams", "alerts", "invariants"})
+class UpstreamTable(Table):
+    """A server that this one stands in front of; the same keys as an entry of a client's `mcpServers`.
+
+    `${env:X}` and `${file:X}` are filled in here, in every text of `command` to `headers`.
+    """
+
+    later: ClassVar[frozenset[str]] = frozenset({"preset"})
+
+    command: str = Field("", description="what is started, and spoken to over its stdin and stdout")
+    args: list[str] = Field([], description="its arguments")
+    env: dict[str, str] = Field({}, description="its environment, besides what every program needs (PATH, HOME)")
+    cwd: str = Field("", description="where it runs, relative to this file; default: where this file is")
+    url: str = Field("", description="instead of `command`: where it answers over streamable HTTP")
+    headers: dict[str, str] = Field({}, description="of `url`: what each request carries")
+    tools: list[str] | None = Field(None, description="what agents are offered; default: every declared tool")
+    read_only: list[str] = Field([], description="tools that change nothing; they need no table of their own")
+    trust_read_only_hint: bool = Field(
+        default=False, description="offer as read-only what the server itself calls read-only"
+    )
+    prefix: str | None = Field(
+        None, description='of the names that agents see, `PREFIX_TOOL`; default: the upstream\'s name; `""`: none'
+    )
+    scope: Literal["host", "shared"] | None = Field(
+        None, description='whether only this host can undo there; default: `"host"` of a command, `"shared"` of a url'
+    )
+    account: str = Field("", description="whose data it works on: undos are sent only where it is the same")
+    failed_when: Condition = Field(default=False, description="of all its tools: see `[tools]`")
+    no_effect_when: Condition | None = Field(None, description="of all its tools: see `[tools]`")
+    error_means: Literal["no_effect", "unknown"] = Field("no_effect", description="of all its tools: see `[tools]`")
+    result: str = Field("", description="of all its tools: see `[tools]`")
+
+    def clashes(self) -> Iterator[Clash]:
+        """See `Table.clashes`."""
+        if bool(self.command) == bool(self.url):
+            yield Clash("give either command or url", frozenset({"command", "url"}))
+        elif self.url and (self.args or self.env or self.cwd):
+            yield Clash("args, env and cwd belong to command", frozenset({"url", "args", "env", "cwd"}))
+        elif self.command and self.headers:
+            yield Clash("headers belong to url", frozenset({"command", "headers"}))
+
+
+SECTIONS_LATER = frozenset({"alerts", "invariants"})
 """Top-level tables that are designed and not built yet."""

@@ -20,6 +20,8 @@ from saga_mcp.tools.undo_plan import MEMBERS, VARIABLES, UndoPlan, late_args
 from saga_tools import Retry, ToolRegistry
 from saga_tools.server import UNDO_RETRY
 
+_OF_UPSTREAMS = frozenset({"failed_when", "no_effect_when", "result"})
+"""Keys that read the answers of a server."""
 _ELSEWHERE = re.compile(r"\$\{\s*(env|file):")
 _NOTHING_UNDOES = (
     'nothing undoes it: give it undo, or say kind = "read_only", "pivot" (cannot be undone) or "retriable" '
@@ -34,13 +36,23 @@ class Callables:
     Attributes:
         schemas: The JSON Schema of the arguments of each function, by name in the config.
         targets: Where each acts (S1.2), by name in the config.
+        upstreams: Where the tools of each upstream act, by its name. What arguments they take, only they know.
         unusable: Names of `[python]` and other tables that could not be read, and of functions (`crm.create_lead`) that
             are not there: what they would be is not known.
     """
 
     schemas: Mapping[str, Mapping[str, Any]]
     targets: Mapping[str, str]
+    upstreams: Mapping[str, str]
     unusable: frozenset[str]
+
+    def target(self, tool: str) -> str:
+        """Where a tool acts; empty where it is not known."""
+        return self.targets.get(tool) or self.upstreams.get(tool.partition(".")[0], "")
+
+    def is_upstream(self, tool: str) -> bool:
+        """Whether it is a tool of an upstream, of which nothing is assumed (S6.4, S6.8)."""
+        return tool.partition(".")[0] in self.upstreams
 
 
 def declare_with(
@@ -73,6 +85,8 @@ def declare_with(
             tools.append(replace(tool, governed=not plain, offered=not plain))
         else:
             table = read.table
+            for key in sorted(table.model_fields_set & _OF_UPSTREAMS):
+                findings.problem((*path, key), "belongs to tools of an upstream: a function raises where it fails")
             pair = _Overlay(path, tool, read, callables, findings).pair()
             tools.append(
                 replace(
@@ -86,7 +100,8 @@ def declare_with(
             )
         if tools[-1].governed:
             unread = frozenset[str]() if read is None else read.unread
-            _check_whole(path if read else ("python", name), tools[-1], unread, findings)
+            where: KeyPath = path if read else ("python", name)
+            _check_whole(where, tools[-1].pair, tools[-1].registered.name, unread, findings)
     return replace(coded, tools=tuple(tools))
 
 
@@ -97,6 +112,35 @@ def check_alone(key: str, read: Read[ToolTable], callables: Callables, findings:
     if table.timeout_s is not None:
         check.deadline(table.hard_deadline_s or table.timeout_s, table.timeout_s)
     check.undos(Kind.COMPENSABLE if table.kind is None else Kind(table.kind))
+
+
+def declare_alone(base: Pair, read: Read[ToolTable], callables: Callables, findings: Findings) -> Pair:
+    """Return the pair of a tool that only the config speaks of.
+
+    Args:
+        base: What is known of it without its table.
+        read: Its table.
+        callables: What undos may call.
+        findings: Where problems go.
+    """
+    check_alone(base.tool, read, callables, findings)
+    table = read.table
+    kind = base.kind if table.kind is None else Kind(table.kind)
+    timeout_s = table.timeout_s or base.timeout_s
+    undos = (table.undo or ()) if kind is Kind.COMPENSABLE else ()
+    pair = replace(
+        base,
+        kind=kind,
+        undo=tuple(_entry(undo, callables) for undo in undos),
+        safe_if_absent=bool(undos) and all(_safe_if_absent(undo, callables) for undo in undos),
+        idempotent=bool(table.idempotent),
+        retry=base.retry if table.retry is None else _retry(table.retry, Retry()),
+        timeout_s=timeout_s,
+        hard_deadline_s=table.hard_deadline_s or 10 * timeout_s,
+        settle_s=base.settle_s if table.settle_s is None else table.settle_s,
+    )
+    _check_whole(("tools", base.tool), pair, base.tool.partition(".")[2], read.unread, findings)
+    return pair
 
 
 class _Overlay:
@@ -133,8 +177,8 @@ class _Overlay:
             return changed
         return replace(
             changed,
-            undo=tuple(_entry(undo, self._callables.targets) for undo in table.undo),
-            safe_if_absent=all(undo.safe_if_absent for undo in table.undo),
+            undo=tuple(_entry(undo, self._callables) for undo in table.undo),
+            safe_if_absent=all(_safe_if_absent(undo, self._callables) for undo in table.undo),
         )
 
 
@@ -194,7 +238,11 @@ class _Check:
             names = compile_template(undo.args, variables=VARIABLES | {"item"}).names
         except TemplateError:
             return False  # noted where it stands
-        return "safe_if_absent" not in undo.model_fields_set and not names & {"result", "text", "item"}
+        return (
+            undo.safe_if_absent is None
+            and _safe_if_absent(undo, self._callables)
+            and not names & {"result", "text", "item"}
+        )
 
     def _check_not_the_call_itself(self, path: KeyPath, undo: UndoTable) -> None:
         same = self._tool is not None and undo.tool == self._tool.name
@@ -211,7 +259,9 @@ class _Check:
     ) -> None:
         elsewhere = [each for each in _strings(value) if _ELSEWHERE.search(each)]
         if elsewhere:
-            self._findings.problem(path, "${env:...} and ${file:...} are filled in only in saga.database")
+            self._findings.problem(
+                path, "${env:...} and ${file:...} are filled in only in saga.database and in [upstreams]"
+            )
             return
         try:
             compiled = (
@@ -255,7 +305,7 @@ class _Check:
     def _check_call(self, path: KeyPath, tool: str, args: Mapping[str, Any]) -> None:
         schema = self._callables.schemas.get(tool)
         if schema is None:
-            if not self._callables.unusable & {tool, tool.partition(".")[0]}:
+            if not self._callables.is_upstream(tool) and not self._callables.unusable & {tool, tool.partition(".")[0]}:
                 hint = did_you_mean(tool, self._callables.schemas)
                 self._findings.problem((*path, "tool"), f"there is no function {tool}{hint}")
             return
@@ -270,8 +320,7 @@ class _Check:
                 self._findings.problem((*path, "args"), f"{tool} needs {name}")
 
 
-def _check_whole(path: KeyPath, tool: DeclaredTool, unread: frozenset[str], findings: Findings) -> None:
-    pair = tool.pair
+def _check_whole(path: KeyPath, pair: Pair, name: str, unread: frozenset[str], findings: Findings) -> None:
     if pair.kind is Kind.COMPENSABLE and not pair.undo and not unread & {"kind", "undo"}:
         findings.problem(path, _NOTHING_UNDOES)
     repeatable = pair.idempotent or pair.has_probe
@@ -282,11 +331,17 @@ def _check_whole(path: KeyPath, tool: DeclaredTool, unread: frozenset[str], find
     except TemplateError:
         return  # its problems are noted where they stand
     if not pair.has_probe and "probe" not in unread and any(entry.names_result for entry in plan.entries):
-        whose = "undo" if path[0] == "tools" else f"the undo of {tool.registered.name}"
+        whose = "undo" if path[0] == "tools" else f"the undo of {name}"
         findings.warn(path, f"{whose} names result: a lost reply would go to a person; add a probe")
 
 
-def _entry(undo: UndoTable, targets: Mapping[str, str]) -> UndoEntry:
+def _safe_if_absent(undo: UndoTable, callables: Callables) -> bool:
+    """Whether it is harmless where the step never took effect; of an upstream's tool nobody has said so (S6.8)."""
+    usually = undo.tool is None or not callables.is_upstream(undo.tool)
+    return usually if undo.safe_if_absent is None else undo.safe_if_absent
+
+
+def _entry(undo: UndoTable, callables: Callables) -> UndoEntry:
     if undo.tool is not None:
         action, message = PartAction.CALL, ""
     elif undo.manual is not None:
@@ -298,13 +353,13 @@ def _entry(undo: UndoTable, targets: Mapping[str, str]) -> UndoEntry:
     return UndoEntry(
         action=action,
         tool=undo.tool or "",
-        target_id=targets.get(undo.tool or "", ""),
+        target_id=callables.target(undo.tool or ""),
         args=undo.args,
         when=undo.when,
         each=undo.each,
         message=message,
         urgency=Urgency(undo.urgency),
-        idempotent=undo.idempotent,
+        idempotent=not callables.is_upstream(undo.tool or "") if undo.idempotent is None else undo.idempotent,
         timeout_s=undo.timeout_s,
         retry=UNDO_RETRY if undo.retry is None else _retry(undo.retry, UNDO_RETRY),
     )

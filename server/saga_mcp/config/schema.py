@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from saga_mcp.config.models import PythonTable, SagaTable, Table, ToolTable
+from saga_mcp.config.models import PythonTable, SagaTable, Table, ToolTable, UpstreamTable
 from saga_mcp.domain.values import JsonObject
 
 
@@ -18,6 +18,9 @@ class _SagaToml(Table):
         default_factory=lambda: SagaTable.model_validate({}), description="what holds for all sagas"
     )
     python: dict[str, PythonTable] = Field(default_factory=dict[str, PythonTable], description="Python tools, by name")
+    upstreams: dict[str, UpstreamTable] = Field(
+        default_factory=dict[str, UpstreamTable], description="servers whose tools are governed, by name"
+    )
     tools: dict[str, ToolTable] = Field(
         default_factory=dict[str, ToolTable], description='what a tool is and what undoes it, by `"NAME.function"`'
     )

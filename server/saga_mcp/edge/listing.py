@@ -5,7 +5,7 @@ decided once, when the server is built: the list is the same for every connectio
 """
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, cast
@@ -17,7 +17,7 @@ from saga_mcp.edge import wording
 from saga_mcp.edge.promise import Promise
 from saga_mcp.engine.port import named_saga
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import InvalidArguments, Tool
+from saga_mcp.tools.port import Catalogue, InvalidArguments, Tool, ToolListing
 
 LONGEST_TEXT = 200
 """Of what an agent names or explains (S11.6)."""
@@ -51,6 +51,8 @@ class Governed:
     """A governed tool as agents see it."""
 
     tool: Tool
+    listing: ToolListing
+    """What the tool said of itself when this was made; an upstream may say something else later."""
     listed: types.Tool
     id_name: str = ""
     """Name of the argument that holds the saga's id; empty for a read-only tool that is not audited."""
@@ -67,7 +69,7 @@ class Governed:
     @property
     def keeps_structured(self) -> bool:
         """Whether an object as structured result can be passed on: its schema is advertised, or it never had one."""
-        return self.listed.output_schema is not None or self.tool.listing.output_schema is None
+        return self.listed.output_schema is not None or self.listing.output_schema is None
 
     @cached_property
     def promise(self) -> Promise | None:
@@ -84,7 +86,7 @@ class Governed:
         """
         own = {self.id_name, self.key_name} - {""}
         rest = {name: value for name, value in arguments.items() if name not in own}
-        if not self.id_name and "saga_id" not in _properties(self.tool.listing.input_schema):
+        if not self.id_name and "saga_id" not in _properties(self.listing.input_schema):
             rest.pop("saga_id", None)  # the instructions say "every call": a read has no use for it, but it is no typo
         problems = tuple(self._unknown(rest))
         if problems:
@@ -97,7 +99,7 @@ class Governed:
 
     def _unknown(self, rest: Mapping[str, JsonValue]) -> list[str]:
         """Problems with names: one that the schema does not know, or that looks like a misspelt one of ours."""
-        schema = self.tool.listing.input_schema
+        schema = self.listing.input_schema
         known = _properties(schema)
         ours = [name for name in (self.id_name, self.key_name) if name]
         strangers = [name for name in rest if name not in known]
@@ -129,7 +131,36 @@ def govern(tool: Tool, *, audit_reads: bool = False) -> Governed:
         output_schema=_output_schema(listing.output_schema, facts_name if governs else ""),
         annotations=annotations(tool.pair),
     )
-    return Governed(tool=tool, listed=listed, id_name=id_name, key_name=key_name, facts_name=facts_name)
+    return Governed(
+        tool=tool, listing=listing, listed=listed, id_name=id_name, key_name=key_name, facts_name=facts_name
+    )
+
+
+class GovernedTools(Mapping[str, Governed]):
+    """The tools of a catalogue as agents see them, by name; one that has changed is looked at anew.
+
+    Args:
+        catalogue: the tools.
+        audit_reads: whether calls of read-only tools that name a saga are noted.
+    """
+
+    def __init__(self, catalogue: Catalogue, *, audit_reads: bool) -> None:
+        self._catalogue = catalogue
+        self._audit_reads = audit_reads
+        self._made: dict[str, Governed] = {}
+
+    def __getitem__(self, offered: str) -> Governed:
+        tool = self._catalogue.offered[offered]
+        made = self._made.get(offered)
+        if made is None or made.listing is not tool.listing:
+            made = self._made[offered] = govern(tool, audit_reads=self._audit_reads)
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._catalogue.offered)
+
+    def __len__(self) -> int:
+        return len(self._catalogue.offered)
 
 
 def annotations(pair: Pair) -> types.ToolAnnotations:

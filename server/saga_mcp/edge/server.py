@@ -25,14 +25,14 @@ from saga_mcp.edge import wording
 from saga_mcp.edge.caller import caller_of
 from saga_mcp.edge.control import CONTROLS, Asked, Desk, Report
 from saga_mcp.edge.deadline import deadline
-from saga_mcp.edge.listing import Governed, govern, nearest
+from saga_mcp.edge.listing import Governed, GovernedTools, nearest
 from saga_mcp.edge.look import Look
 from saga_mcp.edge.memory import Memory
 from saga_mcp.edge.replies import brief, facts, read_reply, readable_error, refusal, step_reply
 from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller, CallReply, SagaIdMissing, SagaIdMistyped, UnknownTool
-from saga_mcp.tools.port import Catalogue, InvalidArguments
+from saga_mcp.tools.port import Catalogue, InvalidArguments, UpstreamDown
 
 _THIRD = 3
 
@@ -58,8 +58,7 @@ def build_server(
     names = {tool.pair.tool: offered for offered, tool in catalogue.offered.items()}
     desk = Desk(service=service, names=lambda tool: names.get(tool, tool), now=now)
     audit_reads = service.settings.audit_reads
-    governed = {offered: govern(tool, audit_reads=audit_reads) for offered, tool in catalogue.offered.items()}
-    edge = _Edge(desk, governed, _renaming(names))
+    edge = _Edge(desk, GovernedTools(catalogue, audit_reads=audit_reads), _renaming(names))
     return Server(
         name,
         version=version("saga-mcp"),
@@ -129,7 +128,7 @@ class _Edge:
             return read_reply(reply.answer, tool)
         texts = [wording.several_opened(opened_together)] if len(opened_together) > 1 else []
         if reply.replayed:
-            texts.append(wording.replayed(reply.step, key=keyed, on_repeat=tool.tool.listing.on_repeat))
+            texts.append(wording.replayed(reply.step, key=keyed, on_repeat=tool.listing.on_repeat))
         if look is not None and reply.step:
             third = self._aborted_again(look.saga, reply, offered, caller)
             long = self.memory.long_form_due(look, reply.step)
@@ -181,6 +180,8 @@ def _refusal_of(error: Exception, tool: str, rename: Names) -> types.CallToolRes
     match error:
         case InvalidArguments(problems=problems):
             return refusal("invalid_arguments", wording.invalid_arguments(problems))
+        case UpstreamDown():
+            return refusal("upstream_down", wording.upstream_down(error, tool))
         case UnknownTool() | SagaIdMistyped():
             return refusal("invalid_arguments", wording.refused(error, rename))
         case SagaIdMissing():

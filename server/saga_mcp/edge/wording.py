@@ -16,6 +16,7 @@ from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, Kind, PartAction, Phase, StepState
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.look import Look
+from saga_mcp.tools.port import UpstreamDown
 
 Names: TypeAlias = Callable[[str], str]
 """From a tool's name in the config to the name agents see."""
@@ -360,6 +361,14 @@ def quarantined(error: SagaQuarantined, rename: Names, *, called: bool) -> str:
 def invalid_arguments(problems: tuple[str, ...]) -> str:
     """Arguments that do not fit: nothing happened, and it is no step (S4.1)."""
     return escape(f"Nothing was sent: {'; '.join(problems)}.")
+
+
+def upstream_down(error: UpstreamDown, tool: str) -> str:
+    """The server behind a tool cannot be reached: nothing happened, and it is no step."""
+    said = escape(error.reason)[:_LONGEST_REFUSAL]
+    return (
+        f"Nothing was sent: the server behind {tool} cannot be reached ({said}). Try once more later, or tell the user."
+    )
 
 
 def unknown_argument(name: str, nearest: str) -> str:

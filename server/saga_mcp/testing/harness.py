@@ -169,6 +169,7 @@ def _of_registry(registry: ToolRegistry) -> LoadedConfig:
         database=Path(),  # `_hastened` puts the real one in its place
         database_is_default=False,
         realm_is_default=False,
+        upstreams=(),
         registries=(declare(_REGISTRY, registry),),
         warnings=(),
     )

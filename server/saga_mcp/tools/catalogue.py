@@ -5,8 +5,9 @@ It knows tools and undoers by the port alone; that today's are Python functions 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import JsonValue, Kind
@@ -19,6 +20,9 @@ from saga_mcp.tools.running import describe
 from saga_mcp.tools.undo_plan import UndoPlan
 from saga_tools.server import RegisteredInvariant, registered
 
+if TYPE_CHECKING:
+    from saga_mcp.tools.upstream.served import ServedUpstreams
+
 
 class StaticCatalogue:
     """A catalogue that does not change while the process lives.
@@ -27,6 +31,7 @@ class StaticCatalogue:
         tools: Governed tools, in the order in which agents see them.
         hidden: Names in the config of those that agents do not see.
         undoers: What undo parts call, by the name that is stored.
+        more_undoers: Asked where a name is not among those.
         readers: What captures, guards and the like call, by name in the config.
         invariants: Rules over the results of a saga.
     """
@@ -37,6 +42,7 @@ class StaticCatalogue:
         *,
         hidden: frozenset[str] = frozenset(),
         undoers: Mapping[str, Undoer],
+        more_undoers: Callable[[str], Undoer | None] = lambda _: None,
         readers: Mapping[str, Reader] = MappingProxyType({}),
         invariants: Iterable[RegisteredInvariant] = (),
     ) -> None:
@@ -45,6 +51,7 @@ class StaticCatalogue:
             {tool.offered: tool for name, tool in self._tools.items() if name not in hidden}
         )
         self._undoers = dict(undoers)
+        self._more_undoers = more_undoers
         self._readers = dict(readers)
         self._rules = Rules(invariants)
         self._plans: dict[str, UndoPlan] = {}
@@ -60,7 +67,7 @@ class StaticCatalogue:
 
     def undoer(self, name: str) -> Undoer | None:
         """What an undo part of that name calls; None: not available here."""
-        return self._undoers.get(name)
+        return self._undoers.get(name) or self._more_undoers(name)
 
     def reader(self, name: str) -> Reader | None:
         """What a capture, guard and the like of that name calls; None: not available here, or not read-only."""
@@ -90,12 +97,17 @@ class StaticCatalogue:
         return plan
 
 
-def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[str, PythonRegistry]) -> StaticCatalogue:
-    """Return the catalogue of Python registries.
+def python_catalogue(
+    declared: Iterable[DeclaredRegistry],
+    registries: Mapping[str, PythonRegistry],
+    upstreams: ServedUpstreams | None = None,
+) -> StaticCatalogue:
+    """Return the catalogue of Python registries, and of what stands beside them.
 
     Args:
         declared: What the config or the authors declared, in order.
         registries: The same, as they are served, by name.
+        upstreams: Other servers, whose tools come after these.
     """
     tools: list[Tool] = []
     hidden: set[str] = set()
@@ -116,4 +128,13 @@ def python_catalogue(declared: Iterable[DeclaredRegistry], registries: Mapping[s
         for name, undo in source.callables.items():
             undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo)
         invariants.extend(source.invariants)
-    return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, readers=readers, invariants=invariants)
+    if upstreams is None:
+        return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, readers=readers, invariants=invariants)
+    return StaticCatalogue(
+        [*tools, *upstreams.tools],
+        hidden=frozenset(hidden) | upstreams.hidden,
+        undoers=undoers,
+        more_undoers=upstreams.undoer,
+        readers={**readers, **upstreams.readers},
+        invariants=invariants,
+    )

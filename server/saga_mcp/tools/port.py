@@ -200,6 +200,15 @@ class InvalidArguments(Exception):
         super().__init__("; ".join(problems))
 
 
+class UpstreamDown(Exception):
+    """The server behind the tool cannot be reached: nothing was sent, and it is not a step."""
+
+    def __init__(self, upstream: str, reason: str) -> None:
+        self.upstream = upstream
+        self.reason = reason
+        super().__init__(f"{upstream} is down: {reason}")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolListing:
     """How a tool describes itself to agents, before the saga facts are added."""

@@ -1,0 +1,233 @@
+"""The adapter of upstream tools to the port: as forward actions and as undos.
+
+Whatever an upstream does comes back as an outcome (S4.5); nothing is raised but a cancellation from outside.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import anyio
+import mcp_types as types
+
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind
+from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.port import (
+    Arguments,
+    CallContext,
+    GivesUp,
+    InvalidArguments,
+    Landed,
+    Lost,
+    Missed,
+    NoVerdict,
+    Outcome,
+    ProbeVerdict,
+    ReadAnswer,
+    ReadFailed,
+    ReadOutcome,
+    StepFacts,
+    ToolAnswer,
+    ToolListing,
+    UndoContext,
+    UndoMissed,
+    Undone,
+    UndoOutcome,
+    UpstreamDown,
+)
+from saga_mcp.tools.undo_plan import fill_late
+from saga_mcp.tools.upstream.answers import Answers
+from saga_mcp.tools.upstream.connection import Answered, Broken, Declined, NotSent, State, Upstream
+from saga_mcp.tools.upstream.declared import DeclaredUpstreamTool
+from saga_mcp.tools.upstream.known import KnownTool
+
+_READY_WITHIN_S = 10.0
+"""How long a call whose intent is stored waits for an upstream that is being started again."""
+_NO_EFFECT = frozenset({types.METHOD_NOT_FOUND, types.INVALID_PARAMS})
+"""Errors of the protocol that come before a tool is called (S4.5)."""
+_ANY_OBJECT: JsonObject = {"type": "object"}
+
+
+class UpstreamTool:
+    """A governed tool of an upstream."""
+
+    def __init__(self, upstream: Upstream, declared: DeclaredUpstreamTool, answers: Answers) -> None:
+        self.upstream = upstream
+        self.declared = declared
+        self.answers = answers
+        self._known: KnownTool | None = None
+        self._listing = self._listed(None)
+
+    @property
+    def listing(self) -> ToolListing:
+        """As its upstream lists it, the same object until that changes."""
+        known = self.upstream.tools.get(self.declared.tool)
+        if known is not self._known:
+            self._known, self._listing = known, self._listed(known)
+        return self._listing
+
+    def _listed(self, known: KnownTool | None) -> ToolListing:
+        declared = self.declared
+        if known is None:
+            description = f"A tool of {self.upstream.name}, which has not been reached yet."
+            return ToolListing(description=description, input_schema=_ANY_OBJECT)
+        return ToolListing(
+            description=known.description,
+            input_schema=known.input_schema,
+            output_schema=known.output_schema,
+            title=known.title,
+            takes_step_key=declared.takes_step_key,
+            on_repeat=declared.on_repeat,
+        )
+
+    @property
+    def offered(self) -> str:
+        """The name under which agents see it."""
+        return self.declared.offered
+
+    @property
+    def pair(self) -> Pair:
+        """What is frozen at an intent."""
+        return self.declared.pair
+
+    @property
+    def stoppable(self) -> bool:
+        """The wait for its answer is; what that leaves unknown is in the outcome."""
+        return True
+
+    def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
+        """Validate once, against the upstream's own schema; the defaults that it states included.
+
+        Raises:
+            InvalidArguments: they do not fit; every problem at once.
+            UpstreamDown: it is known that nothing could be sent, or not known what the tool takes.
+        """
+        self.upstream.require_up()
+        known = self.upstream.tools.get(self.declared.tool)
+        if known is None:
+            starting = self.upstream.state is State.STARTING
+            reason = "it is still starting" if starting else f"it has no tool {self.declared.tool}"
+            raise UpstreamDown(self.upstream.name, reason)
+        decoded = known.arguments.decoded(arguments)
+        if problems := known.arguments.problems(decoded):
+            raise InvalidArguments(problems)
+        return Arguments(decoded)
+
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
+        """Do the forward action."""
+        del context
+        try:
+            heard = await self.upstream.call(
+                self.declared.tool,
+                args.json,
+                may_stop=self.pair.kind is Kind.READ_ONLY,
+                ready_within_s=_READY_WITHIN_S,
+            )
+        except anyio.get_cancelled_exc_class():
+            # Only our wait has ended here: the upstream was not asked to stop, and may still act.
+            return Lost(reason="deadline", end_known=False)
+        match heard:
+            case Answered(result=raw):
+                read = self.answers.read(raw, args.json)
+                if read.effect is None:
+                    return Landed(answer=read.answer, result=read.result)
+                return Missed(answer=read.answer, effect=read.effect, error=read.error)
+            case Declined(code=code, message=message):
+                return Missed(answer=_said(message), effect=_effect_of(code), error=message)
+            case NotSent(reason=reason):
+                return Missed(answer=_said(reason), effect=Effect.NONE, error=reason)
+            case Broken(reason=reason, end_known=end_known):
+                return Lost(reason=reason, end_known=end_known)
+
+    def replay(self, result: JsonValue) -> ToolAnswer:
+        """Return the answer of a stored result."""
+        structured = result if isinstance(result, dict) and self.listing.output_schema is not None else None
+        return ToolAnswer(
+            content=({"type": "text", "text": json.dumps(result, ensure_ascii=False)},),
+            structured=structured,
+            has_structured=structured is not None,
+        )
+
+    async def probe(self, step: StepFacts) -> ProbeVerdict:
+        """Nothing here asks an upstream whether a step landed."""
+        return NoVerdict(error=f"{step.tool} has no probe")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamUndo:
+    """A tool of an upstream, declared or not, as an undo calls it."""
+
+    upstream: Upstream
+    tool: str
+    answers: Answers
+
+    @property
+    def stoppable(self) -> bool:
+        """The wait for its answer is."""
+        return True
+
+    @property
+    def target_id(self) -> str:
+        """The upstream's."""
+        return self.upstream.declared.target_id
+
+    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
+        """Undo; what does not fit the tool as it is today is for a person, and nothing is sent (S6.9)."""
+        filled = fill_late(args, context)
+        try:
+            await self.upstream.ready(_READY_WITHIN_S)
+        except UpstreamDown as down:
+            return UndoMissed(error=str(down), effect=Effect.NONE, counted=False)
+        known = self.upstream.tools.get(self.tool)
+        if known is None:
+            return GivesUp(message=f"schema changed: {self.upstream.name} has no tool {self.tool} any more")
+        decoded = known.arguments.decoded(filled)
+        if problems := known.arguments.problems(decoded):
+            return GivesUp(message=f"schema changed: {'; '.join(problems)}")
+        heard = await self.upstream.call(self.tool, decoded, may_stop=False, ready_within_s=_READY_WITHIN_S)
+        match heard:
+            case Answered(result=raw):
+                read = self.answers.read(raw, decoded)
+                if read.effect is None:
+                    return Undone(answer=read.answer.text)
+                return UndoMissed(error=read.error, effect=read.effect)
+            case Declined(code=code, message=message):
+                return UndoMissed(error=message, effect=_effect_of(code))
+            case NotSent(reason=reason):
+                return UndoMissed(error=reason, effect=Effect.NONE, counted=False)
+            case Broken(reason=reason):
+                return UndoMissed(error=reason, effect=Effect.UNKNOWN)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamReader:
+    """A read-only tool of an upstream, as a capture, guard or the like calls it."""
+
+    upstream: Upstream
+    tool: str
+    answers: Answers
+
+    async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
+        """Read; a tool's own error is an answer, and only whoever asked knows what it means."""
+        del step
+        heard = await self.upstream.call(self.tool, args, may_stop=True, ready_within_s=_READY_WITHIN_S)
+        match heard:
+            case Answered(result=raw):
+                read = self.answers.read(raw, args)
+                if read.effect is Effect.UNKNOWN and not read.answer.is_error:
+                    return ReadFailed(reason=read.error)
+                failed = read.effect is not None
+                result = None if failed else read.result
+                return ReadAnswer(text=read.answer.text, result=result, is_error=failed, error=read.error)
+            case Declined(message=reason) | NotSent(reason=reason) | Broken(reason=reason):
+                return ReadFailed(reason=reason)
+
+
+def _effect_of(code: int) -> Effect:
+    return Effect.NONE if code in _NO_EFFECT else Effect.UNKNOWN
+
+
+def _said(text: str) -> ToolAnswer:
+    return ToolAnswer(content=({"type": "text", "text": text},), is_error=True)

@@ -1,0 +1,116 @@
+"""What an upstream's answer says: the tool's own words unchanged, its result, and whether it failed (S4.5).
+
+Pure. One reading for every role that a tool plays: as a step, as an undo, as a read.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Self, cast
+
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue
+from saga_mcp.tools.binding import CannotBind, Condition, Template, compile_condition, compile_template
+from saga_mcp.tools.port import ToolAnswer
+from saga_mcp.tools.upstream.declared import AnswerRules
+from saga_tools.server import ErrorMeans
+
+ANSWER_VARIABLES = frozenset({"args", "text", "content"})
+"""What the expression for a result sees."""
+JUDGED_VARIABLES = ANSWER_VARIABLES | {"result"}
+"""What conditions on an answer see."""
+
+_LONGEST_ERROR = 2000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """One answer, read."""
+
+    answer: ToolAnswer
+    result: JsonValue
+    effect: Effect | None = None
+    """None: it did its work; else what is known of a failed one's effect."""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """Reads the answers of one tool."""
+
+    failed_when: Condition
+    no_effect_when: Condition | None
+    error_means: ErrorMeans
+    result: Template | None
+
+    @classmethod
+    def of(cls, rules: AnswerRules) -> Self:
+        """Compile the rules of a tool.
+
+        Raises:
+            TemplateError: one of them does not compile.
+        """
+        effect = rules.no_effect_when
+        return cls(
+            failed_when=compile_condition(rules.failed_when, variables=JUDGED_VARIABLES),
+            no_effect_when=None if effect is None else compile_condition(effect, variables=JUDGED_VARIABLES),
+            error_means=rules.error_means,
+            result=compile_template(rules.result, variables=ANSWER_VARIABLES) if rules.result else None,
+        )
+
+    def read(self, raw: JsonObject, args: JsonObject) -> Answer:
+        """Read a result as the upstream sent it.
+
+        What cannot be evaluated is never taken for a success, nor for a failure without effect (S11.3).
+        """
+        answer = tool_answer(raw)
+        values: dict[str, JsonValue] = {"args": args, "text": answer.text, "content": [*answer.content]}
+        doubt = ""
+        try:
+            result = default_result(answer) if self.result is None else self.result.bind(values)
+        except CannotBind as unbound:
+            # The same rule would read the answer of a failure: that one is judged without it.
+            result, doubt = default_result(answer), f"its result cannot be read: {unbound}"
+        values["result"] = result
+        try:
+            failed = answer.is_error or self.failed_when.holds(values)
+        except CannotBind as unbound:
+            failed, doubt = True, f"failed_when cannot be evaluated: {unbound}"
+        if not failed and not doubt:
+            return Answer(answer=answer, result=result)
+        if not answer.is_error and doubt:
+            return Answer(answer=answer, result=result, effect=Effect.UNKNOWN, error=doubt)
+        error = answer.text[:_LONGEST_ERROR] or "the tool says that it failed"
+        return Answer(answer=answer, result=result, effect=self._effect(values), error=error)
+
+    def _effect(self, values: dict[str, JsonValue]) -> Effect:
+        if self.no_effect_when is None:
+            return Effect.NONE if self.error_means == "no_effect" else Effect.UNKNOWN
+        try:
+            return Effect.NONE if self.no_effect_when.holds(values) else Effect.UNKNOWN
+        except CannotBind:
+            return Effect.UNKNOWN
+
+
+def tool_answer(raw: JsonObject) -> ToolAnswer:
+    """Return a result of the protocol as the port knows it; what it lacks is left out."""
+    content = raw.get("content")
+    meta = raw.get("_meta")
+    blocks = cast("list[object]", content) if isinstance(content, list) else []
+    return ToolAnswer(
+        content=tuple(cast("JsonObject", block) for block in blocks if isinstance(block, dict)),
+        structured=raw.get("structuredContent"),
+        has_structured=raw.get("structuredContent") is not None,
+        is_error=raw.get("isError") is True,
+        meta=meta if isinstance(meta, dict) else None,
+    )
+
+
+def default_result(answer: ToolAnswer) -> JsonValue:
+    """Return the structured content; else what the text is as JSON; else an empty object."""
+    if answer.has_structured:
+        return answer.structured
+    try:
+        return cast("JsonValue", json.loads(answer.text))
+    except (ValueError, RecursionError):
+        return {}

@@ -1,0 +1,288 @@
+"""One upstream while it is served: a task that owns its client, notices its death, and connects it again.
+
+Calls run in whoever's task asks for them and only borrow the client: a call knows from here whether it was sent, what
+came of it, and, where nothing did, whether it has ended.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, TypeAlias
+
+import anyio
+import mcp_types as types
+import structlog
+from mcp.client import Client
+from mcp.shared.exceptions import MCPError
+from pydantic import TypeAdapter
+
+from saga_mcp.domain.values import JsonObject
+from saga_mcp.tools.port import UpstreamDown
+from saga_mcp.tools.running import describe
+from saga_mcp.tools.upstream.declared import DeclaredUpstream, Endpoint, Program
+from saga_mcp.tools.upstream.known import KnownTool, KnownTools
+from saga_mcp.tools.upstream.lines import FromProgram, ToProgram
+from saga_mcp.tools.upstream.process import Process, running
+from saga_mcp.tools.upstream.tap import Sending, Tap, sending
+from saga_tools import Retry
+
+_log = structlog.get_logger(__name__)
+
+_AGAIN = Retry(first_delay_s=0.5, max_delay_s=60.0)
+"""How far apart an upstream is started that does not come up."""
+_STEADY_S = 60.0
+"""Up for so long, it is started again at once when it ends."""
+_CONNECT_WITHIN_S = 180.0
+"""A first `npx` or `uvx` downloads what it starts."""
+_GONE_WITHIN_S = 10.0
+"""How long a call whose connection broke waits to learn whether its process has ended."""
+_MOST_PAGES = 100
+_ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
+
+
+class State(StrEnum):
+    """How an upstream is."""
+
+    STARTING = "starting"
+    UP = "up"
+    DOWN = "down"
+    """It did not come up, and is started again after a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The upstream answered with a result, an error of the tool included."""
+
+    result: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class Declined:
+    """The upstream answered with an error of the protocol."""
+
+    code: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """Nothing of the call reached the upstream."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """The connection broke before there was an answer."""
+
+    reason: str
+    end_known: bool
+    """Its process is proved dead."""
+
+
+Heard: TypeAlias = Answered | Declined | NotSent | Broken
+
+
+@dataclass(slots=True, eq=False)
+class _Link:
+    """One connection."""
+
+    client: Client
+    tap: Tap
+    ended: anyio.Event = field(default_factory=anyio.Event)
+    process_ended: bool = False
+
+
+class Upstream:
+    """One upstream of this process.
+
+    Args:
+        declared: What the config says.
+        known: What is known of its tools, from now or from earlier starts.
+        changed: Called when that has changed.
+    """
+
+    def __init__(self, declared: DeclaredUpstream, known: KnownTools, changed: Callable[[], None]) -> None:
+        self.declared = declared
+        self.name = declared.name
+        self._known = known
+        self._changed = changed
+        self._state = State.STARTING
+        self._reason = ""
+        self._link: _Link | None = None
+        self._up_since = math.inf
+        self._moved = anyio.Event()
+        self._relist = anyio.Event()
+
+    @property
+    def state(self) -> State:
+        """How it is now."""
+        return self._state
+
+    @property
+    def reason(self) -> str:
+        """Why it is down."""
+        return self._reason
+
+    @property
+    def tools(self) -> Mapping[str, KnownTool]:
+        """Its tools by their names, as they were listed last."""
+        return self._known.tools
+
+    async def run(self) -> None:
+        """Keep it connected, for ever."""
+        failures = 0
+        while True:
+            self._move(State.STARTING)
+            self._up_since = math.inf
+            try:
+                await self._live()
+                reason = "it has ended"
+            except Exception as error:  # noqa: BLE001 - whatever an upstream does, it costs only itself
+                reason = describe(error)
+            came_up = self._up_since < math.inf
+            failures = 0 if anyio.current_time() - self._up_since >= _STEADY_S else failures + 1
+            _log.warning("upstream_lost" if came_up else "upstream_failed", upstream=self.name, reason=reason)
+            if failures > 1 or not came_up:
+                self._move(State.DOWN, reason)
+                await anyio.sleep(random.uniform(0.5, 1.0) * _AGAIN.delay_s(failures))  # noqa: S311 - jitter
+
+    def _came_up(self, link: _Link) -> None:
+        self._link = link
+        self._up_since = anyio.current_time()
+        self._move(State.UP)
+        _log.info("upstream_connected", upstream=self.name, protocol=link.client.protocol_version)
+
+    def _move(self, state: State, reason: str = "") -> None:
+        self._state, self._reason = state, reason
+        moved, self._moved = self._moved, anyio.Event()
+        moved.set()
+
+    async def _live(self) -> None:
+        """Connect, list the tools, and stay until the connection ends.
+
+        Afterwards what was in flight learns what became of its process.
+        """
+        link: _Link | None = None
+        process: Process | None = None
+        try:
+            with anyio.CancelScope(deadline=anyio.current_time() + _CONNECT_WITHIN_S) as connecting:
+                async with (
+                    _opened(self.declared.place, self.name) as (process, tap),
+                    Client(_streams(tap), message_handler=self._heard, cache=None) as client,
+                ):
+                    await self._list(client)
+                    connecting.deadline = math.inf
+                    link = _Link(client, tap)
+                    self._came_up(link)
+                    await self._serve(link)
+        finally:
+            self._link = None
+            if link is not None:
+                link.process_ended = process is not None and process.exited.is_set()
+                link.ended.set()
+        if connecting.cancelled_caught:
+            raise TimeoutError(f"no answer within {_CONNECT_WITHIN_S:g} s")
+
+    async def _serve(self, link: _Link) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._list_again, link.client)
+            await link.tap.ended.wait()
+            tasks.cancel_scope.cancel()
+
+    async def _list_again(self, client: Client) -> None:
+        while True:
+            await self._relist.wait()
+            self._relist = anyio.Event()
+            try:
+                await self._list(client)
+            except MCPError as error:
+                _log.warning("upstream_list_failed", upstream=self.name, reason=str(error))
+
+    async def _list(self, client: Client) -> None:
+        tools: list[types.Tool] = []
+        cursor: str | None = None
+        for _ in range(_MOST_PAGES):
+            page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
+            tools += page.tools
+            cursor = page.next_cursor
+            if not cursor:
+                break
+        if await self._known.replace(tools):
+            self._changed()
+
+    async def _heard(self, message: object) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self._relist.set()
+
+    def require_up(self) -> None:
+        """Refuse where it is known that a call could not be sent.
+
+        Raises:
+            UpstreamDown: it is down.
+        """
+        if self._state is State.DOWN:
+            raise UpstreamDown(self.name, self._reason)
+
+    async def ready(self, within_s: float) -> _Link:
+        """Return the connection, which may be about to be made.
+
+        Raises:
+            UpstreamDown: it is down, or not up in time.
+        """
+        with anyio.move_on_after(within_s):
+            while self._link is None:
+                self.require_up()
+                await self._moved.wait()
+        if self._link is None:
+            raise UpstreamDown(self.name, f"not up within {within_s:g} s")
+        return self._link
+
+    async def call(self, tool: str, arguments: JsonObject, *, may_stop: bool, ready_within_s: float) -> Heard:
+        """Call a tool, and wait for its answer for as long as there can be one.
+
+        Args:
+            tool: Its own name.
+            arguments: Sent as they are.
+            may_stop: Whether the upstream may be told to stop when nobody waits any more.
+            ready_within_s: How long to wait for a connection that is being made, in seconds.
+        """
+        try:
+            link = await self.ready(ready_within_s)
+        except UpstreamDown as down:
+            return NotSent(str(down))
+        call = Sending(may_stop=may_stop)
+        request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
+        try:
+            with sending(call):
+                await link.client.session.send_request(request, _ANYTHING)
+        except MCPError as error:
+            if call.answered and call.result is None:
+                return Declined(error.error.code, error.error.message)
+        except Exception as error:  # noqa: BLE001 - the client's opinion of an answer that is there; or it is torn down
+            _log.debug("upstream_client_raised", upstream=self.name, error_type=type(error).__name__)
+        if call.result is not None:
+            return Answered(call.result)
+        if not call.sent:
+            return NotSent(f"{self.name} ended before anything was sent")
+        with anyio.move_on_after(_GONE_WITHIN_S):
+            await link.ended.wait()
+        return Broken(f"the connection to {self.name} broke", end_known=link.process_ended)
+
+
+@contextlib.asynccontextmanager
+async def _opened(place: Program | Endpoint, name: str) -> AsyncGenerator[tuple[Process | None, Tap]]:
+    if isinstance(place, Endpoint):
+        raise NotImplementedError
+    async with running(place, name) as process:
+        yield process, Tap(FromProgram(process.output, name), ToProgram(process.input, process.exited))
+
+
+@contextlib.asynccontextmanager
+async def _streams(tap: Tap) -> AsyncGenerator[Any]:
+    yield tap.read, tap.write

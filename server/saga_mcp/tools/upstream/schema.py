@@ -1,0 +1,74 @@
+"""Judging arguments by an upstream's own schema, and filling in the defaults that it states (DESIGN.md rule 8).
+
+Pure. The schema is foreign: nothing that it refers to is fetched, and one that cannot be judged by refuses nothing,
+because the upstream judges again.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_tools.server import fit_to_schema
+
+if TYPE_CHECKING:
+    from jsonschema_rs import ValidationError, Validator
+
+_MOST_PROBLEMS = 10
+_LONGEST_PROBLEM = 300
+
+
+class InputSchema:
+    """The schema of a tool's arguments."""
+
+    def __init__(self, schema: JsonObject) -> None:
+        self.schema = schema
+
+    def decoded(self, arguments: Mapping[str, JsonValue]) -> JsonObject:
+        """Return the arguments as they are sent: in the forms that the schema admits (S14.4), with defaults."""
+        return cast("JsonObject", _with_defaults(self.schema, fit_to_schema(self.schema, dict(arguments))))
+
+    def problems(self, arguments: JsonObject) -> tuple[str, ...]:
+        """What is wrong with arguments, each in a line; values are not shown, for they may be secret or long."""
+        try:
+            return tuple(map(_line, itertools.islice(self._validator.iter_errors(arguments), _MOST_PROBLEMS)))
+        except Exception:  # noqa: BLE001 - a foreign schema may hold anything, and the upstream judges again
+            return ()
+
+    @cached_property
+    def _validator(self) -> Validator:
+        # No start has to wait for this import.
+        from jsonschema_rs import validator_for  # noqa: PLC0415 - see above
+
+        return validator_for(self.schema, retriever=_fetch_nothing, mask="the value")
+
+
+def _fetch_nothing(uri: str) -> NoReturn:
+    """What a schema refers to elsewhere stays unknown: judging arguments sends nothing."""
+    raise LookupError(uri)
+
+
+def _line(error: ValidationError) -> str:
+    where = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error.instance_path)
+    return f"{where.lstrip('.') or 'arguments'}: {error.message}"[:_LONGEST_PROBLEM]
+
+
+def _with_defaults(schema: object, value: object) -> object:
+    """Fill in defaults of properties that are absent; only where the schema plainly says so, not through references."""
+    if not isinstance(schema, dict) or not isinstance(value, dict):
+        return value
+    given = cast("dict[str, Any]", value)
+    named: object = cast("dict[str, object]", schema).get("properties")
+    if not isinstance(named, dict):
+        return given
+    filled = {
+        name: _with_defaults(cast("dict[str, object]", named).get(name), member) for name, member in given.items()
+    }
+    for name, inner in cast("dict[str, object]", named).items():
+        if name not in filled and isinstance(inner, dict) and "default" in inner:
+            filled[name] = copy.deepcopy(cast("dict[str, object]", inner)["default"])
+    return filled

@@ -1,0 +1,198 @@
+"""A saga-mcp before the ledger, for tests: a folder with its config, the real command, and the SDK's client."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+LEDGER = Path(__file__).with_name("ledger_server.py")
+COMMAND = [sys.executable, "-c", "from saga_mcp.cli import main; main()"]
+BOUND_S = 20.0
+
+Json = dict[str, Any]
+
+NOTES = """
+from pathlib import Path
+from saga_tools import ToolRegistry, Undo
+
+registry = ToolRegistry()
+FILE = Path(__file__).with_name("notes.jsonl")
+
+def write(line: str) -> None:
+    with FILE.open("a") as file:
+        file.write(line + "\\n")
+
+@registry.tool
+def note(text: str) -> dict[str, str]:
+    write(f"note {text}")
+    return {"text": text}
+
+@registry.undoes(note)
+def unnote(text: str) -> None:
+    write(f"unnote {text}")
+"""
+
+PAIRED = """
+[tools."ledger.add"]
+undo = { tool = "ledger.remove", args = { id = "${result.id}" } }
+"""
+
+
+@dataclass
+class Desk:
+    """One folder: a config, the ledger's file, the notes of a Python tool."""
+
+    folder: Path
+    env: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "saga.toml"
+
+    @property
+    def world(self) -> Path:
+        return self.folder / "ledger.jsonl"
+
+    def configure(self, tools: str = PAIRED, *, upstream: str = "", saga: str = "", more: str = "") -> None:
+        (self.folder / "notes.py").write_text(NOTES, encoding="utf-8")
+        self.config.write_text(
+            f"""
+[saga]
+name = "desk"
+database = "sqlite:///saga.db"
+probe_for_s = 1.0
+{saga}
+
+[python.notes]
+path = "notes.py:registry"
+
+[upstreams.ledger]
+command = {json.dumps(sys.executable)}
+args = [{json.dumps(str(LEDGER))}]
+env = {{ LEDGER = "ledger.jsonl", LEDGER_START = "${{env:LEDGER_START}}" }}
+read_only = ["look"]
+{upstream}
+
+{tools}
+{more}
+""",
+            encoding="utf-8",
+        )
+
+    def go(self) -> None:
+        """Let what hangs go on."""
+        self.world.with_suffix(".go").touch()
+
+    @property
+    def lines(self) -> list[Json]:
+        text = self.world.read_text(encoding="utf-8") if self.world.exists() else ""
+        return [json.loads(line) for line in text.splitlines()]
+
+    @property
+    def did(self) -> list[str]:
+        """What was done to the ledger, in order."""
+        kept = {"add": "item", "remove": "id", "say": "text"}
+        return [f"{line['do']} {line[kept[line['do']]]}" for line in self.lines if line["do"] in kept]
+
+    @property
+    def notes(self) -> list[str]:
+        file = self.folder / "notes.jsonl"
+        return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+
+    @property
+    def pids(self) -> list[int]:
+        """Of every ledger that was started, in order."""
+        return [line["pid"] for line in self.lines if line["do"] == "started"]
+
+    def called(self, tool: str) -> int:
+        """How often a call of the tool has arrived."""
+        return sum(line["do"] == "called" and line["tool"] == tool for line in self.lines)
+
+    @asynccontextmanager
+    async def serve(self, **env: str) -> AsyncGenerator[Agent]:
+        """The command, with a client of the SDK connected to it."""
+        command = [*COMMAND, "serve", "--config", str(self.config)]
+        environ = {**os.environ, "LEDGER_START": "", **self.env, **env}
+        with anyio.fail_after(BOUND_S * 3):
+            parameters = StdioServerParameters(command=command[0], args=command[1:], env=environ, cwd=self.folder)
+            async with Client(parameters) as client:
+                yield Agent(client)
+
+    async def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+        """Run a command of the product; exit code and output."""
+        with anyio.fail_after(BOUND_S):
+            result = await anyio.run_process(
+                [*COMMAND, *arguments, "--config", str(self.config)],
+                check=False,
+                env={**os.environ, "LEDGER_START": "", **(env or {})},
+            )
+        return result.returncode, (result.stdout + result.stderr).decode()
+
+
+@dataclass
+class Agent:
+    """What an agent does through the SDK's client."""
+
+    client: Client
+
+    async def call(self, name: str, /, **arguments: object) -> Result:
+        with anyio.fail_after(BOUND_S):
+            return Result((await self.client.call_tool(name, arguments)).model_dump(by_alias=True, mode="json"))
+
+    async def begin(self) -> str:
+        return cast("str", (await self.call("saga_begin")).facts["id"])
+
+    async def tools(self) -> dict[str, Json]:
+        listed = await self.client.session.list_tools()
+        return {tool.name: tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in listed.tools}
+
+    async def until_up(self, tool: str = "ledger_look") -> None:
+        """Wait until the upstream answers."""
+        with anyio.fail_after(BOUND_S):
+            while (await self.call(tool)).value["isError"]:  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.02)
+
+    async def until(self, saga_id: str, state: str) -> Json:
+        """Wait until the saga is in this state, and return its status."""
+        with anyio.fail_after(BOUND_S):
+            while True:
+                status = cast("Json", (await self.call("saga_status", saga_id=saga_id)).value["structuredContent"])
+                if status["state"] == state:
+                    return status
+                await anyio.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of a call as the client has it."""
+
+    value: Json
+
+    @property
+    def facts(self) -> Json:
+        return cast("Json", self.value["_meta"]["saga"])
+
+    @property
+    def text(self) -> str:
+        return "\n".join(block.get("text", "") for block in self.value["content"])
+
+    @property
+    def is_error(self) -> bool:
+        return bool(self.value["isError"])
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    """Wait until the outside world is so."""
+    with anyio.fail_after(BOUND_S):
+        while not holds():  # noqa: ASYNC110 - the outside world
+            await anyio.sleep(0.02)
