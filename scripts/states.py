@@ -42,6 +42,9 @@ WALKS = (
         bindings=((a.PROBED,),),
         parked=(ItemKind.UNDO_IN_DOUBT, ItemKind.CANNOT_BUILD),
     ),
+    a.Alphabet(
+        name="guard", steps=1, plans=(a.GUARDED,), bindings=((a.CALL,), None), parked=(ItemKind.GUARD_CONFLICT,)
+    ),
     a.Alphabet(name="two parts", steps=1, plans=(a.PYTHON,), bindings=((a.CALL, a.LEAVE),)),
     a.Alphabet(name="pivot", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
 )

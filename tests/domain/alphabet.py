@@ -34,6 +34,7 @@ LEAVE = e.PartSpec(action=PartAction.LEAVE)
 PLAIN = e.StepPlan(tool="plain", kind=Kind.COMPENSABLE)
 PYTHON = e.StepPlan(tool="python", kind=Kind.COMPENSABLE, idempotent=True, safe_if_absent=True)
 PROBABLE = e.StepPlan(tool="probable", kind=Kind.COMPENSABLE, has_probe=True, safe_if_absent=True)
+GUARDED = e.StepPlan(tool="guarded", kind=Kind.COMPENSABLE, guarded=True, looks_after=True)
 PIVOT = e.StepPlan(tool="pivot", kind=Kind.PIVOT)
 PROBABLE_PIVOT = e.StepPlan(tool="probable_pivot", kind=Kind.PIVOT, has_probe=True)
 AGAIN = e.StepPlan(tool="again", kind=Kind.RETRIABLE, idempotent=True)
@@ -137,6 +138,7 @@ def _forward_events(alphabet: Alphabet, n: int) -> Iterator[e.Event]:
 def _outcome_events(alphabet: Alphabet, n: int) -> Iterator[e.Event]:
     for parts in alphabet.bindings:
         yield e.StepSucceeded(step=n, parts=parts)
+        yield e.StepObserved(step=n, parts=parts)
         yield e.StepFellInDoubt(step=n, reason="timeout", running=True, parts=parts)
         yield e.StepFellInDoubt(step=n, reason="deadline", parts=parts)
         yield e.StepFellInDoubt(step=n, reason="error", end_known=True, parts=parts)
@@ -153,6 +155,7 @@ def _undo_events(alphabet: Alphabet, n: int) -> Iterator[e.Event]:
     for part in alphabet.part_ids:
         yield e.UndoIntended(step=n, part=part, owner="me")
         yield e.UndoSucceeded(step=n, part=part)
+        yield e.UndoSucceeded(step=n, part=part, unneeded=True)
         yield e.UndoFailed(step=n, part=part, effect=Effect.NONE)
         yield e.UndoFailed(step=n, part=part, effect=Effect.UNKNOWN)
         yield e.UndoFellInDoubt(step=n, part=part, reason="timeout", running=True)

@@ -13,7 +13,16 @@ from saga_mcp.domain import events as e
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state
 from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Part, Saga, Step
-from saga_mcp.domain.values import Kind, OnError, OnUndoFailure, PartState, Phase, SettledBy, StepState
+from saga_mcp.domain.values import (
+    Kind,
+    OnError,
+    OnUndoFailure,
+    PartAction,
+    PartState,
+    Phase,
+    SettledBy,
+    StepState,
+)
 
 SETTLED = {StepState.FAILED, StepState.COMPENSATED, StepState.EXEMPT, StepState.CANCELLED}
 UNSETTLED_PIVOT = {StepState.INTENDED, StepState.IN_DOUBT}
@@ -138,7 +147,7 @@ def hopeless(saga: Saga, step: Step) -> bool:
         return doubt and not (probed or resent or aborted)
     if step.intent_seq <= saga.target or probed:
         return False
-    if doubt and not (step.plan.safe_if_absent and step.end_known):
+    if doubt and not ((step.plan.safe_if_absent or step.plan.guarded) and step.end_known):
         return True
     part = next((p for p in step.parts or () if p.state is not PartState.DONE), None)
     return part is None or _hopeless_part(part)
@@ -170,8 +179,8 @@ def wrong_move(edge: Edge) -> Iterator[str]:
     if before.phase is Phase.COMMITTED and after.phase is not Phase.COMMITTED:
         yield "committed was left"
     match event:
-        case e.UndoIntended(step=number):
-            yield from _wrong_turn(before, before.step(number))
+        case e.UndoIntended(step=number) | e.UndoSucceeded(step=number):
+            yield from _wrong_undo(before, before.step(number), event)
         case e.StepFailed(step=number):
             if before.step(number).unknown_attempts:
                 yield "failed after an attempt of unknown outcome"
@@ -196,6 +205,17 @@ def wrong_move(edge: Edge) -> Iterator[str]:
             pass
 
 
+def _wrong_undo(saga: Saga, step: Step, event: e.UndoIntended | e.UndoSucceeded) -> Iterator[str]:
+    if isinstance(event, e.UndoIntended):
+        yield from _wrong_turn(saga, step)
+        return
+    part = next(part for part in step.parts or () if part.id == event.part)
+    if part.state is PartState.PENDING and part.spec.action in {PartAction.CALL, PartAction.MANUAL}:
+        yield from _wrong_turn(saga, step)
+        if not (event.unneeded and step.plan.guarded):
+            yield "done, and nothing was sent"
+
+
 def _wrong_turn(saga: Saga, step: Step) -> Iterator[str]:
     if saga.phase is not Phase.COMPENSATING or step.intent_seq <= saga.target:
         yield "an undo outside its rollback"
@@ -204,7 +224,7 @@ def _wrong_turn(saga: Saga, step: Step) -> Iterator[str]:
     if _settled(step) or step.kind is not Kind.COMPENSABLE:
         yield "undone what was not to be undone"
     if step.state is StepState.IN_DOUBT:
-        if not (step.plan.safe_if_absent and step.end_known):
+        if not ((step.plan.safe_if_absent or step.plan.guarded) and step.end_known):
             yield "undone blindly"
         if step.plan.has_probe and not step.probes_ended:
             yield "undone before it was probed"

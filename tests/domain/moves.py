@@ -22,7 +22,7 @@ from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.state import Part, Saga, Step
-from saga_mcp.domain.step_decisions import Landing, Miss
+from saga_mcp.domain.step_decisions import Landing, Miss, Observation
 from saga_mcp.domain.undo_decisions import Parking, UndoMiss
 from saga_mcp.domain.values import Effect, ItemKind, JsonValue, PartAction, StepState
 
@@ -120,8 +120,24 @@ def _duty(alphabet: Alphabet, saga: Saga, duty: Duty) -> Iterator[Move]:
                 f"park {step.number}.{part.id}",
                 lambda: undo_decisions.undo_parked(saga, step.number, part.id, dead, drive),
             )
+            if step.plan.guarded and part.spec.action is PartAction.CALL:
+                yield from _guard(saga, step, part, drive)
         case ProbeUndo(step=step, part=part):
             yield from _undo_probes(saga, step, part, drive, Who.SYSTEM)
+
+
+def _guard(saga: Saga, step: Step, part: Part, drive: Driving) -> Iterator[Move]:
+    """What else than "as the step left it" a guard may find."""
+    n = step.number
+    yield Move(Who.SYSTEM, f"guard {n}: nothing to do", lambda: undo_decisions.undo_unneeded(saga, n, drive))
+    changed = Parking(item=ItemKind.GUARD_CONFLICT, message="changed")
+    yield Move(Who.SYSTEM, f"guard {n}: changed", lambda: undo_decisions.undo_parked(saga, n, part.id, changed, drive))
+    for parking in (None, Parking(item=ItemKind.DEAD_LETTER, message="no")):
+        yield Move(
+            Who.SYSTEM,
+            f"guard {n}: blind",
+            partial(undo_decisions.undo_unsent, saga, n, part.id, ME, "no", drive, parking=parking),
+        )
 
 
 def _run_undo(saga: Saga, step: Step, part: Part, drive: Driving) -> Move:
@@ -166,6 +182,9 @@ def _observations(alphabet: Alphabet, saga: Saga, step: Step) -> Iterator[Move]:
     runs = Who.SYSTEM if step.running else Who.LATE
     for landing in _landings(alphabet):
         yield Move(runs, f"{n} landed", partial(step_decisions.landed, saga, n, landing, drive))
+    for parts in alphabet.bindings if step.plan.looks_after else ():
+        looked = Observation(undo=BoundUndo(parts=parts))
+        yield Move(runs, f"{n} landed, and looked at", partial(step_decisions.observed, saga, n, looked, drive))
     for effect in Effect:
         for more in (False, True):
             miss = Miss(effect=effect, error="no", more=more)

@@ -30,6 +30,13 @@ EVENTS = [
         name="no undo holds, or it is left", steps=1, plans=(a.PYTHON,), bindings=((), (a.LEAVE,)), approvals=True
     ),
     a.Alphabet(name="pivots and retriable steps", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
+    a.Alphabet(
+        name="a guard looks",
+        steps=1,
+        plans=(a.GUARDED,),
+        bindings=((a.ONCE, a.MANUAL), None),
+        parked=(ItemKind.GUARD_CONFLICT,),
+    ),
 ]
 """Together: every event, every kind, with and without probe, idempotent and blind undo."""
 MANY_EVENTS = [
@@ -56,6 +63,7 @@ DECISIONS = [
         savepoints=True,
     ),
     a.Alphabet(name="pivot and retriable step", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
+    a.Alphabet(name="a guard looks", steps=1, plans=(a.GUARDED,), bindings=((a.PROBED, a.MANUAL), None), rare=True),
     a.Alphabet(
         name="probed pivot and retriable step, held",
         steps=2,
@@ -85,6 +93,7 @@ MANY_DECISIONS = [
         savepoints=True,
         late=False,
     ),
+    a.Alphabet(name="two guarded steps", steps=2, plans=(a.GUARDED,), bindings=((a.CALL,),), late=False),
     a.Alphabet(name="two probed steps", steps=2, plans=(a.PROBABLE,), bindings=((a.PROBED,),), late=False),
 ]
 UNTRIED = {

@@ -178,7 +178,7 @@ def tally(saga: Saga) -> Tally:
 def is_residue(step: Step) -> bool:
     """Whether something of a compensated step stays in the world because the config says so."""
     return any(
-        part.spec.action is PartAction.LEAVE and part.state is PartState.DONE and part.tries == 0
+        part.spec.action is PartAction.LEAVE and part.state is PartState.DONE and not (part.tries or part.unneeded)
         for part in step.parts or ()
     )
 

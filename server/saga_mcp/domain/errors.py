@@ -12,6 +12,8 @@ SagaError
 │  ├─ PivotPassed         too late to abort
 │  ├─ KindRefused         this kind of tool may not join at this point
 │  ├─ KeyReused           the step key belongs to a call with other arguments
+│  ├─ CaptureFailed       what is there now could not be saved, so the call could not be undone
+│  ├─ ResourceHeld        another saga works on the same thing
 │  ├─ RepeatRefused       the call equals an earlier one, and its tool must not run twice
 │  └─ ItemRefused         this verb does not fit what waits there
 └─ LogError
@@ -162,6 +164,32 @@ class RepeatRefused(Refused):
         super().__init__(
             f"Nothing was sent: step {step} is the same call of {tool}, and it already succeeded. "
             "Use saga_status to see it. If a second one is really meant, tell the user."
+        )
+
+
+class CaptureFailed(Refused):
+    """What is there now could not be read, or not exactly: the call could not be undone (S6.6)."""
+
+    code: ClassVar[str] = "capture_failed"
+
+    def __init__(self, tool: str, reason: str) -> None:
+        self.tool = tool
+        super().__init__(
+            f"Nothing was sent: what {tool} would change could not be saved exactly ({reason}), so the call could not "
+            "be undone."
+        )
+
+
+class ResourceHeld(Refused):
+    """Another call works on the same thing right now (S5.3, S9.2)."""
+
+    code: ClassVar[str] = "resource_held"
+
+    def __init__(self, tool: str, saga_id: str) -> None:
+        self.tool = tool
+        self.saga_id = saga_id
+        super().__init__(
+            f"Nothing was sent: saga {saga_id} is working on the same thing as this call of {tool}. Try again later."
         )
 
 

@@ -19,6 +19,7 @@ from saga_mcp.domain.events import (
     StepFailed,
     StepFellInDoubt,
     StepIntended,
+    StepObserved,
     StepOverdue,
     StepPlan,
     StepProbesEnded,
@@ -77,7 +78,7 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
             done = replace(
                 step,
                 state=StepState.SUCCEEDED,
-                running=False,
+                running=step.plan.looks_after,
                 end_known=True,
                 landed=True,
                 order=step.order or saga.next_seq,
@@ -87,6 +88,11 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
                 build_error="" if event.parts is not None else event.build_error,
             )
             return put_step(saga, done)
+        case StepObserved():
+            require(step.state is StepState.SUCCEEDED and step.running, "nothing is looked at")
+            require(step.plan.looks_after and not step.overdue, "nothing is looked at after this step")
+            ended = replace(step, running=False, image=event.image, after=event.after)
+            return put_step(saga, bind(ended, event.parts, event.build_error))
         case StepFailed():
             require(step.state is StepState.INTENDED, f"the step is {step.state}")
             require(step.kind is not Kind.RETRIABLE, "a retriable step cannot fail, it is tried again")

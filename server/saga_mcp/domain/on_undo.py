@@ -89,12 +89,12 @@ def apply_undo_event(saga: Saga, event: UndoEvent) -> Saga:
             )
         case UndoSucceeded():
             if part.state is PartState.PENDING:
-                # Left as configured, or the guard found the world as it was before the step: nothing is sent.
                 _require_turn(saga, step, part)
-                require(part.spec.action is not PartAction.MANUAL, "only a person can undo this")
+                unsent = part.spec.action in {PartAction.LEAVE, PartAction.NOTHING}
+                require(step.plan.guarded if event.unneeded else unsent, "it was not sent")
             else:
                 require(part.state is PartState.INTENDED, f"the part is {part.state}")
-            moved = _done(part)
+            moved = replace(_done(part), unneeded=event.unneeded)
         case UndoFailed():
             require(part.state is PartState.INTENDED, f"the part is {part.state}")
             state = PartState.PENDING if event.effect is Effect.NONE else PartState.UNDO_IN_DOUBT

@@ -34,6 +34,7 @@ from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.takeover import lost
 from saga_mcp.domain.values import (
     WHOLE_SAGA,
+    JsonValue,
     Kind,
     Phase,
     StepState,
@@ -93,6 +94,7 @@ def begin_step(
     opening: SagaOpened | None = None,
     seen: int = 0,
     received: tuple[int, ...] = (),
+    capture: JsonValue = None,
 ) -> tuple[Event, ...]:
     """Record the intent of the next step, and open the saga with it where `opening` is given.
 
@@ -107,7 +109,9 @@ def begin_step(
     require_open(draft.saga)
     _require_kind(draft.saga, plan)
     lost_before = tuple(number for number in received if saga.step(number).reply_lost)
-    draft.add(StepIntended(step=len(saga.steps) + 1, plan=plan, owner=owner, seen=seen, received=lost_before))
+    draft.add(
+        StepIntended(step=len(saga.steps) + 1, plan=plan, owner=owner, seen=seen, received=lost_before, capture=capture)
+    )
     return draft.drafted()
 
 

@@ -23,7 +23,12 @@ def settle(saga: Saga, step: Step, event: StepSettled) -> Saga:
         # A late answer is the call's end; a person vouches for it.
         vouched = event.by is SettledBy.PERSON and (step.running or step.vouched)
         step = replace(
-            step, running=False, overdue=False, end_known=True, vouched=vouched, note=event.note or step.note
+            step,
+            running=_looks_yet(step, event),
+            overdue=False,
+            end_known=True,
+            vouched=vouched,
+            note=event.note or step.note,
         )
     if event.landed and step.state is StepState.SUCCEEDED and was_overdue and event.by is SettledBy.PERSON:
         return put_step(saga, step)  # a probe had found the effect; a person says that the thread has ended
@@ -31,6 +36,12 @@ def settle(saga: Saga, step: Step, event: StepSettled) -> Saga:
         saga,
         _landed(saga, step, event, overruled=overruled) if event.landed else _absent(step, event, overruled=overruled),
     )
+
+
+def _looks_yet(step: Step, event: StepSettled) -> bool:
+    """Whether the call has ended, but what it left behind is still to be read (S6.7)."""
+    late_success = event.landed and event.by is SettledBy.LATE_ANSWER and step.state is StepState.IN_DOUBT
+    return late_success and step.running and step.plan.looks_after
 
 
 def _landed(saga: Saga, step: Step, event: StepSettled, *, overruled: bool) -> Step:

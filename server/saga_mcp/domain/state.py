@@ -44,11 +44,19 @@ class Part:
     """It runs past its hard deadline and cannot be stopped."""
     probes_ended: bool = False
     overwrite: bool = False
+    """A person let it go on although the guard found a conflict."""
+    unneeded: bool = False
+    """The guard found nothing to undo."""
     item: ItemKind | None = None
     urgency: Urgency = Urgency.NORMAL
     owner: str = ""
     error: str = field(default="", compare=False)
     """The last thing that went wrong, or what a person is asked."""
+
+    @property
+    def registered(self) -> bool:
+        """Whether the call registered it, beside the pair's own undo."""
+        return self.id.startswith("r")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +97,9 @@ class Step:
     registered: tuple[PartSpec, ...] = ()
     main: tuple[PartSpec, ...] | None = ()
     capture: JsonValue = field(default=None, compare=False)
+    image: JsonValue = field(default=None, compare=False)
+    """What was there right after the step, where its capture is made again; None: not known."""
+    after: JsonValue = field(default=None, compare=False)
     result: JsonValue = field(default=None, compare=False)
     error: str = field(default="", compare=False)
     build_error: str = field(default="", compare=False)
@@ -116,8 +127,11 @@ class Step:
 
     @property
     def may_undo_blind(self) -> bool:
-        """Whether an in-doubt step may be undone without knowing whether it landed (S6.8)."""
-        return self.plan.safe_if_absent and self.end_known and bool(self.parts)
+        """Whether an in-doubt step may be undone without knowing whether it landed (S6.8).
+
+        A guard looks before anything is sent.
+        """
+        return (self.plan.safe_if_absent or self.plan.guarded) and self.end_known and bool(self.parts)
 
     @property
     def undo_in_flight(self) -> bool:

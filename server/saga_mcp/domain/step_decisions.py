@@ -19,6 +19,7 @@ from saga_mcp.domain.events import (
     StepExhausted,
     StepFailed,
     StepFellInDoubt,
+    StepObserved,
     StepOverdue,
     StepProbesEnded,
     StepRunEnded,
@@ -51,6 +52,38 @@ def landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple
         judge(draft, number, landing.violated, driving)
         return draft.close(driving)
     _settle_landed(draft, number, landing, SettledBy.LATE_ANSWER, driving)
+    return draft.close(driving)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What was read right after a step."""
+
+    undo: BoundUndo
+    """Bound once more, with what was read."""
+    image: JsonValue = None
+    after: JsonValue = None
+
+
+def is_observed(step: Step) -> bool:
+    """Whether the call has succeeded, and what it left behind is being read."""
+    return step.state is StepState.SUCCEEDED and step.running and step.plan.looks_after and not step.overdue
+
+
+def observed(saga: Saga, number: int, observation: Observation, driving: Driving) -> tuple[Event, ...]:
+    """What the step left behind was read, or could not be (S6.7)."""
+    draft = Draft(saga)
+    if is_observed(saga.step(number)):
+        undo = observation.undo
+        draft.add(
+            StepObserved(
+                step=number,
+                parts=undo.parts,
+                build_error=undo.build_error,
+                image=observation.image,
+                after=observation.after,
+            )
+        )
     return draft.close(driving)
 
 
@@ -193,7 +226,9 @@ def run_lost(saga: Saga, number: int, *, reason: str, end_known: bool, driving: 
             )
         )
     elif step.running:
-        draft.add(StepRunEnded(step=number, end_known=end_known, error=step.error or reason))
+        # One that has succeeded was only looked at: nothing went wrong with it.
+        error = step.error if step.landed else step.error or reason
+        draft.add(StepRunEnded(step=number, end_known=end_known, error=error))
     _abort_unless_probed(draft, number, driving)
     return draft.close(driving)
 

@@ -25,6 +25,10 @@ class StepPlan:
     idempotent: bool = False
     has_probe: bool = False
     safe_if_absent: bool = False
+    guarded: bool = False
+    """Before its undo the world is looked at (S6.7)."""
+    looks_after: bool = False
+    """Something is read right after its success, and only then has it ended."""
     step_key: str = ""
     """The agent's name for the call (S8.2)."""
     call_id: str = ""
@@ -125,6 +129,20 @@ class StepSucceeded:
     """None: the undo could not be built; `build_error` says why."""
     build_error: str = field(default="", compare=False, metadata=PAYLOAD)
     result: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepObserved:
+    """What a step left behind was read, or could not be; with that the step has ended (S6.7)."""
+
+    step: int
+    parts: tuple[PartSpec, ...] | None = ()
+    """The undo, bound once more with what was read."""
+    build_error: str = field(default="", compare=False, metadata=PAYLOAD)
+    image: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    """The capture made again: the after-image. None: there is none, or it could not be read exactly."""
+    after: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    """What the pair reads of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -230,6 +248,7 @@ StepEvent: TypeAlias = (
     | StepAttemptEnded
     | UndoRegistered
     | StepSucceeded
+    | StepObserved
     | StepFailed
     | StepFellInDoubt
     | StepRunEnded

@@ -10,6 +10,7 @@ from saga_mcp.domain.draft import Draft, Driving
 from saga_mcp.domain.events import (
     Event,
     PartSpec,
+    StepSettled,
     UndoFailed,
     UndoFellInDoubt,
     UndoIntended,
@@ -70,11 +71,49 @@ def undo_done(
     """The undo took effect, had taken it before, or had nothing to do; `follow` may add the next one's intent."""
     draft = Draft(saga)
     now = _part(saga, number, part)
-    if now.state is PartState.INTENDED or (now.state is PartState.PENDING and _at_turn(saga, number, part)):
+    unsent = now.state is PartState.PENDING and now.spec.action in {PartAction.LEAVE, PartAction.NOTHING}
+    if now.state is PartState.INTENDED or (unsent and _at_turn(saga, number, part)):
         draft.add(UndoSucceeded(step=number, part=part, answer=answer))
     elif open_to_settling(now, SettledBy.LATE_ANSWER, done=True):
         draft.add(UndoSettled(step=number, part=part, done=True, by=SettledBy.LATE_ANSWER, answer=answer))
     draft.add_all(follow(draft.saga))
+    return draft.close(driving)
+
+
+def undo_unneeded(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
+    """The guard found the world as it was before the step: its pair's undo is done without a call (S6.7).
+
+    A step in doubt that was never undone is then known to have had no effect. What its call registered itself is about
+    other things, and still runs.
+    """
+    draft = Draft(saga)
+    step = saga.step(number)
+    if step.landed is None and _turn_of(saga, number) is not None and not any(part.tries for part in step.parts or ()):
+        draft.add(StepSettled(step=number, landed=False, by=SettledBy.PROBE))
+        return draft.close(driving)
+    while (part := _turn_of(draft.saga, number)) is not None and not part.registered:
+        if part.state is PartState.UNDO_IN_DOUBT:
+            draft.add(UndoSettled(step=number, part=part.id, done=True, by=SettledBy.PROBE))
+        else:
+            draft.add(UndoSucceeded(step=number, part=part.id, unneeded=True))
+    return draft.close(driving)
+
+
+def _turn_of(saga: Saga, number: int) -> Part | None:
+    turn = next_undo(saga)
+    return turn.part if turn is not None and turn.step.number == number else None
+
+
+def undo_unsent(
+    saga: Saga, number: int, part: str, owner: str, error: str, driving: Driving, *, parking: Parking | None = None
+) -> tuple[Event, ...]:
+    """An attempt came to nothing before anything was sent: it counts, and another follows or a person is asked."""
+    draft = Draft(saga)
+    draft.add_all(undo_intended(saga, number, part, owner))
+    if draft.events:
+        draft.add_all(
+            undo_missed(draft.saga, number, part, UndoMiss(effect=Effect.NONE, error=error), driving, parking=parking)
+        )
     return draft.close(driving)
 
 

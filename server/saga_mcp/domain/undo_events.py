@@ -24,6 +24,8 @@ class UndoSucceeded:
 
     step: int
     part: str
+    unneeded: bool = False
+    """Nothing was sent: the guard found the world as it was before the step (S6.7)."""
     answer: str = field(default="", compare=False, metadata=PAYLOAD)
 
 
