@@ -21,7 +21,7 @@ def _rewrite(database: Path, **more: str) -> None:
     with closing(sqlite3.connect(database)) as connection, connection:
         rows = connection.execute("SELECT hash, content FROM saga_pair").fetchall()
         for name, stored in rows:
-            content = {key: value for key, value in json.loads(stored).items() if key != "guard"} | more
+            content = {key: value for key, value in json.loads(stored).items() if key != "snapshot"} | more
             connection.execute("UPDATE saga_pair SET content = ? WHERE hash = ?", (json.dumps(content), name))
 
 
@@ -30,7 +30,7 @@ async def test_an_undo_whose_pair_cannot_be_read_is_not_sent_and_waits_for_a_per
 ) -> None:
     async with served(database) as server:
         reply = await server.call("reserve", item="a")
-    _rewrite(database, guard="unchanged")
+    _rewrite(database, snapshot="first")
     async with served(database) as server:
         assert (await server.abort(reply.saga_id)).phase is Phase.COMPENSATING
         (item,) = await server.items(reply.saga_id)

@@ -12,7 +12,7 @@ from tests.world.server import eventually, served, settles_at_once
 
 from saga_mcp.domain.values import ItemKind, StepState
 from saga_mcp.tools.declared import DeclaredRegistry
-from saga_mcp.tools.python import PythonUndo
+from saga_mcp.tools.python_undo import PythonUndo
 
 
 def elsewhere(declared: DeclaredRegistry) -> DeclaredRegistry:

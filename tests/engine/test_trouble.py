@@ -22,7 +22,8 @@ from saga_mcp.domain.events import (
 )
 from saga_mcp.engine.port import CallReply
 from saga_mcp.log.port import Decide, Decided, SagaLog
-from saga_mcp.tools.python import PythonTool, PythonUndo
+from saga_mcp.tools.python import PythonTool
+from saga_mcp.tools.python_undo import PythonUndo
 
 
 @pytest.mark.case(45)

@@ -38,6 +38,7 @@ SERVERS = {
     "Registered",
     "RegisteredInvariant",
     "RegisteredProbe",
+    "RegisteredRead",
     "RegisteredTool",
     "RegisteredUndo",
     "Result",
@@ -61,7 +62,7 @@ def test_authors_see_what_they_use_and_the_server_has_a_door_of_its_own(
 
 def test_an_author_of_a_registry_sees_the_decorators_and_the_check() -> None:
     seen = {name for name in vars(saga_tools.ToolRegistry()) | vars(saga_tools.ToolRegistry) if name[0] != "_"}
-    assert seen == {"lifespan", "name", "tool", "undoes", "probes", "part", "invariant", "check"}
+    assert seen == {"lifespan", "name", "tool", "undoes", "probes", "captures", "guards", "part", "invariant", "check"}
 
 
 def test_importing_it_imports_no_server_no_protocol_and_no_storage() -> None:

@@ -16,6 +16,7 @@ from saga_mcp.tools.declared import declare
 from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
 from saga_mcp.tools.port import StepFacts, UndoContext, Undone
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
+from saga_mcp.tools.undo_plan import fill_late
 from saga_tools import Call, ToolRegistry, Undo
 from saga_tools.server import add
 
@@ -170,7 +171,8 @@ async def test_cause_and_the_undos_key_are_filled_in_when_it_is_sent() -> None:
     undoer = catalogue.undoer(parts[0].tool)
     assert undoer is not None
     with anyio.fail_after(5):
-        outcome = await undoer.undo(parts[0].args, UndoContext(step=STEP, undo_key="key-2.u1.g1", cause="operator"))
+        context = UndoContext(step=STEP, undo_key="key-2.u1.g1", cause="operator")
+        outcome = await undoer.undo(fill_late(parts[0].args, context), context)
     assert outcome == Undone()
     assert seen == [{"name": "ada", "why": "operator", "key": "key-2.u1.g1"}]
 
@@ -214,13 +216,14 @@ async def test_a_pair_in_code_is_bound_by_plain_paths_and_undoes() -> None:
 def test_a_row_of_an_older_version_is_read_and_one_of_a_newer_version_is_not() -> None:
     """What a version does not understand may be what makes the undo safe."""
     content = pair(delete(id=1)).to_json()
-    del content["host"]
+    for name in ("host", "capture", "after", "guard", "probe", "resource", "key_arg", "key_format", "force"):
+        del content[name]
     assert Pair.of_row(row_name(content), content) == pair(delete(id=1))
-    newer = {**content, "guard": "unchanged"}
-    with pytest.raises(PairUnreadable, match=r"it does not know guard; upgrade it, then retry"):
+    newer = {**content, "snapshot": "first"}
+    with pytest.raises(PairUnreadable, match=r"it does not know snapshot; upgrade it, then retry"):
         Pair.of_row(row_name(newer), newer)
-    inside: JsonObject = {**content, "undo": [{"action": "call", "done_when": "${true}"}]}
-    with pytest.raises(PairUnreadable, match="it does not know done_when"):
+    inside: JsonObject = {**content, "undo": [{"action": "call", "again_when": "${true}"}]}
+    with pytest.raises(PairUnreadable, match="it does not know again_when"):
         Pair.of_row(row_name(inside), inside)
     with pytest.raises(PairUnreadable, match="it is not what was stored"):
         Pair.of_row(row_name(content), {**content, "timeout_s": 31.0})

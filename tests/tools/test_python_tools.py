@@ -14,7 +14,7 @@ from pydantic import AfterValidator
 from tests.tools.shop import World, call, context, facts, serve, shop, undo
 
 from saga_mcp.domain.frozen import PartLimits
-from saga_mcp.domain.values import Effect, JsonObject
+from saga_mcp.domain.values import Effect
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.port import (
     Absent,
@@ -24,9 +24,6 @@ from saga_mcp.tools.port import (
     Landed,
     Missed,
     NoVerdict,
-    ReadAnswer,
-    ReadFailed,
-    ReadOutcome,
     Undone,
 )
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
@@ -379,31 +376,3 @@ def test_a_tool_says_how_it_is_listed_and_stopped() -> None:
     assert listing.output_schema is not None
     assert offered["bare"].listing.output_schema is None
     assert not offered["bare"].stoppable
-
-
-async def test_a_read_only_tool_can_be_read_by_others_and_answers_with_its_error() -> None:
-    registry = ToolRegistry()
-
-    @registry.tool(kind="read_only")
-    def look(place: str) -> dict[str, int]:
-        if place == "nowhere":
-            raise LookupError(place)
-        return {"n": 2**70}
-
-    catalogue = serve(registry)
-
-    async def read(args: JsonObject) -> ReadOutcome:
-        reader = catalogue.reader("shop.look")
-        assert reader is not None
-        with anyio.fail_after(5):
-            return await reader.read(args, facts({}))
-
-    assert await read({"place": "here"}) == ReadAnswer(text=f'{{"n": {2**70}}}', result={"n": 2**70})
-    error = "LookupError: nowhere"
-    assert await read({"place": "nowhere"}) == ReadAnswer(text=error, is_error=True, error=error)
-    # Nothing was looked at, so nothing was found or missed.
-    assert isinstance(await read({"plaace": "here"}), ReadFailed)
-
-
-def test_only_a_read_only_tool_is_a_reader() -> None:
-    assert serve(shop(World())).reader("shop.charge") is None

@@ -10,7 +10,7 @@ from saga_tools._arguments import Arguments, read_arguments
 from saga_tools._docstring import read_docstring
 from saga_tools._entries import Companion, Entry, Forward, Invariant, Part, Role
 from saga_tools._errors import PairError, Problem, did_you_mean
-from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredTool, RegisteredUndo
+from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredRead, RegisteredTool, RegisteredUndo
 from saga_tools._result import read_result
 from saga_tools._signature import Signature, name_of
 from saga_tools._traits import UndoTraits
@@ -59,6 +59,8 @@ def build(entries: Sequence[Entry]) -> Registered:
     problems += _check.check_unique([(f.name, f, f.signature.where) for f in forwards], "tools")
     storable = [entry.signature for entry in entries if isinstance(entry, Part) or entry in undos]
     problems += _check.check_unique([(s.name, s.function, s.where) for s in storable], "undos or parts")
+    reads = [companion.signature for companion in companions if companion.role in {"capture", "guard"}]
+    problems += _check.check_unique([(s.name, s.function, s.where) for s in reads], "captures or guards")
     for invariant in invariants:
         problems += _check.check_invariant(invariant)
 
@@ -101,6 +103,9 @@ def _tool(forward: Forward, companions: Sequence[Companion]) -> tuple[Registered
         elif companion.role == "undo":
             undo, found = _undo(companion.signature, companion.traits, "undo", forward.name)
             problems += found
+    capture, lacking = _read(by_role.get("capture"), forward.name)
+    guard, lacking_too = _read(by_role.get("guard"), forward.name)
+    problems += [*lacking, *lacking_too]
     arguments, found = read_arguments(signature, docstring, forward.name)
     result, found_too = read_result(signature, forward.name)
     problems += [*found, *found_too]
@@ -119,8 +124,30 @@ def _tool(forward: Forward, companions: Sequence[Companion]) -> tuple[Registered
         paired_elsewhere=forward.paired_elsewhere,
         undo=undo,
         probe=_probe(by_role.get("probe")),
+        capture=capture,
+        guard=guard,
     )
     return tool, problems
+
+
+def _read(companion: Companion | None, tool: str) -> tuple[RegisteredRead | None, list[Problem]]:
+    if companion is None:
+        return None, []
+    signature = companion.signature
+    arguments, problems = read_arguments(signature, read_docstring(signature.function), tool)
+    result, found = read_result(signature, tool)
+    if arguments is None or result is None:
+        return None, [*problems, *found]
+    read = RegisteredRead(
+        name=signature.name,
+        function=signature.function,
+        is_async=signature.is_async,
+        arguments=arguments,
+        result=result,
+        call_parameter=signature.call_parameter,
+        undo_parameter=signature.undo_parameter,
+    )
+    return read, [*problems, *found]
 
 
 def _undo(

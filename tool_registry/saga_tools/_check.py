@@ -62,6 +62,14 @@ def check_whole(forward: Forward, companions: Iterable[Companion]) -> Iterator[P
             'or "retriable" (runs after the pivot until it succeeds)'
         )
         yield Problem(forward.name, "nothing undoes it", fix, where)
+    guard = forward.traits.guard
+    if guard not in {None, "unchanged"}:
+        yield Problem(forward.name, f"guard is {guard!r}", 'use "unchanged", or `@registry.guards`', where)
+    if guard == "unchanged" and "capture" not in roles and not forward.paired_elsewhere:
+        fix = f"add `@registry.captures({forward.signature.name})`"
+        yield Problem(forward.name, "nothing is captured that could be unchanged", fix, where)
+    if guard is not None and "guard" in roles:
+        yield Problem(forward.name, "it has two guards", f"drop `@registry.guards` or guard={guard!r}", where)
     if kind == "retriable" and not (forward.traits.idempotent or "probe" in roles or forward.paired_elsewhere):
         fix = f"declare idempotent=True, or add `@registry.probes({forward.signature.name})`"
         yield Problem(forward.name, "a retriable tool cannot be repeated blindly", fix, where)
@@ -77,7 +85,10 @@ def check_companion(companion: Companion, forward: Forward) -> Iterator[Problem]
     if signature.call_parameter and role == "undo":
         text = f"undo `{signature.name}` takes a Call, but it runs when the call is over"
         yield Problem(forward.name, text, "take an `Undo`; it has `call_key`", signature.where)
-    if signature.undo_parameter and role == "probe":
+    if signature.call_parameter and role == "guard":
+        text = f"guard `{signature.name}` takes a Call, but it runs when the call is over"
+        yield Problem(forward.name, text, "take an `Undo`; it has `call_key`", signature.where)
+    if signature.undo_parameter and role in {"probe", "capture"}:
         text = f"{role} `{signature.name}` takes an Undo, but none is running then"
         yield Problem(forward.name, text, "take a `Call`", signature.where)
     returns = forward.signature.returns

@@ -86,6 +86,7 @@ class Undo(Generic[R_co]):
     Attributes:
         args: The forward action's arguments by name, defaults included.
         result: What the forward action returned; `None` where its outcome is in doubt.
+        capture: What `@registry.captures` returned before the forward action; `None` if nothing was there, or without.
         call_key: The forward action's idempotency key.
         key: The undo's own idempotency key: the same for every attempt of it.
         cause: Why the step is undone: `agent`, `operator`, `step_failed:N`, `invariant:NAME` or `idle`.
@@ -100,13 +101,14 @@ class Undo(Generic[R_co]):
     cause: str
     results: Mapping[str, Any]
     deps: Any = None
+    capture: Any = None
 
     # An undo holds live clients, so it is never pickled. The declared None is also what lets a type
     # checker tell an Undo from every other parameter type (see `_typing`).
     __reduce_ex__: ClassVar[None] = None  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]  # on purpose, see above
 
     @classmethod
-    def for_test(  # one keyword for each attribute, all optional
+    def for_test(  # noqa: PLR0913 - one keyword for each attribute, all optional
         cls,
         *,
         args: Mapping[str, Any] | None = None,
@@ -116,6 +118,7 @@ class Undo(Generic[R_co]):
         cause: str = "agent",
         results: Mapping[str, Any] | None = None,
         deps: object = None,
+        capture: object = None,
     ) -> Self:
         """Build an undo for a unit test."""
         return cls(
@@ -126,4 +129,5 @@ class Undo(Generic[R_co]):
             cause=cause,
             results=results or {},
             deps=deps,
+            capture=capture,
         )

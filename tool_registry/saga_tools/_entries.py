@@ -7,7 +7,7 @@ from typing import Any, Literal
 from saga_tools._signature import Signature
 from saga_tools._traits import Traits, UndoTraits
 
-Role = Literal["undo", "probe"]
+Role = Literal["undo", "probe", "capture", "guard"]
 """What a function is to the forward action it belongs to."""
 
 

@@ -34,6 +34,29 @@ class RegisteredProbe:
 
 
 @dataclass(frozen=True, slots=True)
+class RegisteredRead:
+    """A capture or a guard; it takes any of the forward action's parameters by name.
+
+    Attributes:
+        name: The function's name, unique in its registry among what is stored by name.
+        function: The function itself.
+        is_async: Whether it is to be awaited; a plain one belongs in a thread.
+        arguments: Its own parameters.
+        result: What it returns.
+        call_parameter: Where the `Call` of a capture goes, if it takes one.
+        undo_parameter: Where the `Undo` of a guard goes, if it takes one.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    is_async: bool
+    arguments: Arguments
+    result: Result
+    call_parameter: str | None
+    undo_parameter: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class RegisteredUndo:
     """An undo, or a part that `Call.on_undo` may name.
 
@@ -81,6 +104,8 @@ class RegisteredTool:
         paired_elsewhere: Its undo is declared in the config, not here.
         undo: What undoes it.
         probe: What tells whether an in-doubt call landed.
+        capture: What reads the world before a call.
+        guard: What looks at the world before an undo.
     """
 
     name: str
@@ -95,6 +120,8 @@ class RegisteredTool:
     paired_elsewhere: bool
     undo: RegisteredUndo | None = field(default=None)
     probe: RegisteredProbe | None = field(default=None)
+    capture: RegisteredRead | None = field(default=None)
+    guard: RegisteredRead | None = field(default=None)
 
     @property
     def kind(self) -> Kind:

@@ -14,7 +14,7 @@ from saga_tools._entries import Companion, Entry, Forward, Invariant, Part, Role
 from saga_tools._errors import PairError, Problem
 from saga_tools._signature import name_of, read_signature
 from saga_tools._traits import TraitArguments, Traits, UndoArguments, UndoTraits
-from saga_tools._typing import F, ProbeDecorator, UndoDecorator
+from saga_tools._typing import CaptureDecorator, F, GuardDecorator, ProbeDecorator, UndoDecorator
 
 R = TypeVar("R")
 
@@ -81,6 +81,24 @@ class ToolRegistry:
         action would have returned, or None if it is known not to have happened. An exception gives no verdict.
         """
         return self._companion("probe", forward)
+
+    def captures(self, forward: Callable[..., Any], /) -> CaptureDecorator:
+        """Register a read that is made right before a forward action and kept for its undo, as `undo.capture`.
+
+        It takes forward parameters by name and optionally the `Call`, whose `key` and `step` are not known yet; what it
+        returns is stored as JSON. None says that nothing is there. Where it raises, the call is refused and nothing is
+        sent.
+        """
+        return self._companion("capture", forward)
+
+    def guards(self, forward: Callable[..., Any], /) -> GuardDecorator:
+        """Register a check that is made before every attempt to undo a forward action.
+
+        It takes forward parameters by name and optionally the `Undo`, and returns how it finds the world: `"as_left"`
+        (undo it), `"as_before"` (there is nothing to undo) or `"changed"` (a person decides). Where the tool's capture
+        is all that is to be compared, say `guard="unchanged"` on the tool instead.
+        """
+        return self._companion("guard", forward)
 
     @overload
     def part(self, function: F, /) -> F: ...

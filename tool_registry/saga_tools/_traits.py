@@ -18,6 +18,10 @@ OnRepeat = Literal["run", "replay", "refuse"]
 """What an equal call means once the first answer was delivered."""
 
 
+World = Literal["as_left", "as_before", "changed"]
+"""How a guard finds the world before an undo: as the step left it, as it was before the step, or neither."""
+
+
 @dataclass(frozen=True, slots=True)
 class Retry:
     """How often, and how long apart, an attempt is repeated.
@@ -68,6 +72,7 @@ class TraitArguments(TypedDict, total=False):
     idempotent: bool
     error_means: ErrorMeans
     on_repeat: OnRepeat
+    guard: Literal["unchanged"] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +88,8 @@ class Traits:
         idempotent: An attempt of unknown outcome may be sent again with the same key.
         error_means: What an exception proves, other than `NoEffect`, which is always without effect.
         on_repeat: What an equal call means after the first one's answer was delivered.
+        guard: `"unchanged"`: its capture is made again after the step and before the undo. Where the world is as it was
+            before the step, nothing is undone; where it is neither that nor as the step left it, a person decides.
     """
 
     kind: Kind = "compensable"
@@ -93,6 +100,7 @@ class Traits:
     idempotent: bool = False
     error_means: ErrorMeans = "unknown"
     on_repeat: OnRepeat = "run"
+    guard: Literal["unchanged"] | None = None
 
     @property
     def deadline_s(self) -> float:

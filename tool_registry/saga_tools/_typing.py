@@ -16,6 +16,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Never, ParamSpec, Protocol, SupportsIndex, TypeVar, overload
 
 from saga_tools._context import Undo
+from saga_tools._traits import World
 
 
 class Ordinary(Protocol):
@@ -99,6 +100,23 @@ class UndoDecorator(Protocol[R_co]):  # pyright: ignore[reportInvalidTypeVarUse]
     def __call__(self, function: Both[Own, [Never, Undo[R_co]], T], /) -> Callable[Own, T]: ...
     @overload
     def __call__(self, function: Both[Own, [Undo[R_co]], T], /) -> Callable[Own, T]: ...
+
+
+class CaptureDecorator(Protocol):
+    """Takes a capture: any function of the forward action's parameters; None says that nothing is there."""
+
+    def __call__(self, function: F, /) -> F: ...
+
+
+class GuardDecorator(Protocol):
+    """Takes a guard: a function that says how it found the world."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Own, Coroutine[Any, Any, World]], /
+    ) -> Callable[Own, Coroutine[Any, Any, World]]: ...
+    @overload
+    def __call__(self, function: Callable[Own, World], /) -> Callable[Own, World]: ...
 
 
 class ProbeDecorator(Protocol[R]):

@@ -8,7 +8,7 @@ from saga_tools._build import Registered
 from saga_tools._context import OnUndo
 from saga_tools._errors import ArgumentProblem, InvalidResult
 from saga_tools._json import Json, fit_to_schema, jsonable
-from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredTool, RegisteredUndo
+from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredRead, RegisteredTool, RegisteredUndo
 from saga_tools._registry import Lifespan, add, registered
 from saga_tools._result import Result
 from saga_tools._traits import UNDO_RETRY, ErrorMeans, Kind, OnRepeat, Traits, UndoTraits
@@ -28,6 +28,7 @@ __all__ = [
     "Registered",
     "RegisteredInvariant",
     "RegisteredProbe",
+    "RegisteredRead",
     "RegisteredTool",
     "RegisteredUndo",
     "Result",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from importlib.metadata import version
@@ -9,7 +10,7 @@ from typing import Annotated, cast
 
 import typer
 
-from saga_mcp.cli import act, doctor, export, look, recover, setup, streams
+from saga_mcp.cli import act, doctor, export, look, recover, setup
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
 from saga_mcp.domain.errors import LogError, Refused
@@ -94,18 +95,14 @@ def run(arguments: list[str]) -> int:
         The exit code (see `Exit`); 130 after Ctrl-C, 141 where the reader of stdout is gone.
     """
     as_json = "--json" in arguments
-    streams.make_usable()
     configure_logging("warning", json=False, stream=sys.stderr)
     try:
         code = _run(arguments, as_json=as_json)
-        streams.flush()
+        sys.stdout.flush()
     except (BrokenPipeError, SystemExit):  # Typer ends the process by itself for this, and for nothing else
-        streams.give_up()
+        # What is still buffered must not be tried again, with a complaint, when the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return _PIPE_CLOSED
-    except streams.OutputLost as error:
-        streams.give_up()
-        report(CommandFailed(str(error)), as_json=False)
-        return Exit.FAILED
     return code
 
 
@@ -126,7 +123,7 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
         return Exit.USAGE
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
-    except (BrokenPipeError, streams.OutputLost):
+    except BrokenPipeError:
         raise
     except Exception as error:  # noqa: BLE001 - the last line of defence of a program that others run
         traceback.print_exc(file=sys.stderr)
@@ -135,8 +132,7 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
         )
         return Exit.FAILED
     if code == _INTERRUPTED:  # Typer turns Ctrl-C into this code by itself
-        message = "Interrupted. What was recorded stays recorded: see `saga-mcp list`."
-        report(CommandFailed(message, code="interrupted"), as_json=as_json)
+        sys.stderr.write("Interrupted. What was recorded stays recorded: see `saga-mcp list`.\n")
     return code if isinstance(code, int) else Exit.DONE
 
 

@@ -16,7 +16,9 @@ from saga_mcp.domain.values import JsonValue, Kind, OnError, PartAction, Urgency
 from saga_mcp.tools.binding import Path, TemplateError, compile_condition, compile_template
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, declare
 from saga_mcp.tools.pair import Pair, UndoEntry
-from saga_mcp.tools.undo_plan import MEMBERS, VARIABLES, UndoPlan, late_args
+from saga_mcp.tools.undo_plan import UndoPlan, late_args
+from saga_mcp.tools.variables import AFTER_OUTCOME as VARIABLES
+from saga_mcp.tools.variables import MEMBERS
 from saga_tools import Retry, ToolRegistry
 from saga_tools.server import UNDO_RETRY
 

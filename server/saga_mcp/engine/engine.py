@@ -43,6 +43,7 @@ from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
+from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Arguments, Catalogue, Tool
 
 
@@ -132,20 +133,21 @@ class Engine:
         if tool.pair.kind is Kind.READ_ONLY:
             audited = saga_id is not None and self._shop.settings.audit_reads
             return await self._reads.call(tool, args, (await self.saga(saga_id)).id if audited and saga_id else "")
-        plan = self._plan(tool, args.json, step_key, caller)
+        pair = tool.pair
+        plan = self._plan(pair, args.json, step_key, caller)
         if saga_id is not None:
-            return await self._step(tool, plan, args, named_saga(saga_id), opening=None)
+            return await self._step(tool, pair, plan, args, named_saga(saga_id), opening=None)
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, plan) as (implicit, mine):
-            reply = await self._step(tool, plan, args, implicit, opening=self._opening(caller, implicit=True))
+            reply = await self._step(tool, pair, plan, args, implicit, opening=self._opening(caller, implicit=True))
         return replace(reply, opened=mine)
 
     async def _step(
-        self, tool: Tool, plan: StepPlan, args: Arguments, saga_id: str, *, opening: SagaOpened | None
+        self, tool: Tool, pair: Pair, plan: StepPlan, args: Arguments, saga_id: str, *, opening: SagaOpened | None
     ) -> CallReply:
         ticket = Ticket(saga_id=saga_id, args=args)
-        order = Order(tool=tool, plan=plan, opening=opening, arrival=self._delivery.arrived(saga_id))
+        order = Order(tool=tool, pair=pair, plan=plan, opening=opening, arrival=self._delivery.arrived(saga_id))
         deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
         self._delivery.expect(ticket)
         self._start(order, ticket)
@@ -177,17 +179,18 @@ class Engine:
             raise UnknownTool(offered, nearest[0] if nearest else "")
         return tool
 
-    def _plan(self, tool: Tool, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:
-        pair = tool.pair
+    def _plan(self, pair: Pair, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:
         return StepPlan(
             tool=pair.tool,
             kind=pair.kind,
-            pair_hash=self._shop.row(tool).hash,
+            pair_hash=self._shop.row(pair).hash,
             target_id=pair.target_id,
             host=pair.host,
             idempotent=pair.idempotent,
             has_probe=pair.has_probe,
             safe_if_absent=pair.safe_if_absent,
+            guarded=pair.guard is not None,
+            looks_after=pair.looks_after,
             step_key=step_key,
             call_id=caller.call_id,
             args=args,

@@ -6,6 +6,7 @@ Each step runs in a task of the engine. The request that asked for it holds a `T
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import anyio
 import structlog
@@ -33,6 +34,7 @@ from saga_mcp.domain.step_decisions import (
     abort_after_wait,
     attempt_again,
     give_up_retriable,
+    is_observed,
     landed,
     missed,
     overdue,
@@ -40,16 +42,30 @@ from saga_mcp.domain.step_decisions import (
     timed_out,
 )
 from saga_mcp.domain.stranded import Attempt
-from saga_mcp.domain.values import Phase, StepState
+from saga_mcp.domain.values import JsonValue, Phase, StepState
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import Limits, Supervised, wait_for
 from saga_mcp.engine.ticket import Order, Ticket
+from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
+from saga_mcp.log.port import Decided
 from saga_mcp.tools.pair import Pair, PairUnreadable
-from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, Tool
+from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, StepFacts, Tool
 
 _log = structlog.get_logger(__name__)
+
+
+class _Unprepared(Exception):
+    """The call is admitted, and the world has to be looked at before its intent is stored."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """Whether what has to come before the intent is done, and what it brought."""
+
+    done: bool
+    capture: JsonValue = None
 
 
 class Forward:
@@ -59,6 +75,7 @@ class Forward:
         self._shop = workshop
         self._driver = driver
         self._tasks = tasks
+        self._witness = Witness(workshop, tasks)
         self._stopping = anyio.Event()
         self._in_hand: dict[tuple[str, int], Ticket] = {}
         """Steps that a task here sends, and sends again."""
@@ -69,25 +86,44 @@ class Forward:
 
     async def run(self, order: Order, ticket: Ticket) -> None:
         """Do the whole step. What the log refused, or the tool did, stands on the ticket."""
-        repeat: list[Repeat] = []
-
-        def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
-            repeat[:] = [self._repeat(saga, order)]
-            return self._begin(saga, order, repeat[0])
-
         try:
-            with self._shop.in_hand.holding(ticket.saga_id):
-                decided = await self._shop.decide(ticket.saga_id, begin, pairs=(self._shop.row(order.tool),))
+            decided, call = await self._intended(order, ticket)
         except Exception as error:  # noqa: BLE001 - the waiting request raises it
             ticket.error = error
             ticket.known.set()
             return
         ticket.saga = decided.saga
         ticket.was_idle = decided.before.idle
-        (call,) = repeat
         ticket.number = len(decided.saga.steps) if isinstance(call, NewStep) else call.number
         ticket.repeats = not isinstance(call, NewStep)
         await self._guarded(ticket, lambda: self._carry_out(order, ticket, call))
+
+    async def _intended(self, order: Order, ticket: Ticket) -> tuple[Decided, Repeat]:
+        """Store the intent, with the capture that goes with it; or find that the call is a repeat."""
+        prepared = _Prepared(order.pair.capture is None)
+        while True:
+            try:
+                return await self._decided(order, ticket, prepared)
+            except _Unprepared:
+                prepared = await self._prepared(order, ticket)
+
+    async def _decided(self, order: Order, ticket: Ticket, prepared: _Prepared) -> tuple[Decided, Repeat]:
+        repeat: list[Repeat] = []
+
+        def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
+            repeat[:] = [self._repeat(saga, order)]
+            events = self._begin(saga, order, repeat[0], prepared.capture)
+            if events and not prepared.done:
+                raise _Unprepared  # admitted, and nothing of it stored: what is there now is read first
+            return events
+
+        with self._shop.in_hand.holding(ticket.saga_id):
+            decided = await self._shop.decide(ticket.saga_id, begin, pairs=(self._shop.row(order.pair),))
+        return decided, repeat[0]
+
+    async def _prepared(self, order: Order, ticket: Ticket) -> _Prepared:
+        facts = StepFacts(saga_id=ticket.saga_id, tool=order.pair.tool, number=0, key="", args=order.plan.args)
+        return _Prepared(done=True, capture=await self._witness.before(order.pair, facts))
 
     def _repeat(self, saga: Saga, order: Order) -> Repeat:
         if saga.opened and saga.realm != self._shop.settings.realm:
@@ -99,12 +135,20 @@ class Forward:
         replies = Replies(alive=self._shop.owners.alive, received=known.received, lost=known.lost)
         return repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
 
-    def _begin(self, saga: Saga, order: Order, repeat: Repeat) -> tuple[Event, ...]:
+    def _begin(self, saga: Saga, order: Order, repeat: Repeat, capture: JsonValue) -> tuple[Event, ...]:
         me = self._shop.owners.me
         match repeat:
             case NewStep():
                 known = order.arrival
-                return begin_step(saga, order.plan, me, opening=order.opening, seen=known.seen, received=known.received)
+                return begin_step(
+                    saga,
+                    order.plan,
+                    me,
+                    opening=order.opening,
+                    seen=known.seen,
+                    received=known.received,
+                    capture=capture,
+                )
             case SendAgain(number=number):
                 return attempt_again(saga, number, me)
             case Join() | Replay() | Unknown():
@@ -113,7 +157,7 @@ class Forward:
     async def _carry_out(self, order: Order, ticket: Ticket, repeat: Repeat) -> None:
         match repeat:
             case NewStep() | SendAgain():
-                await self._attempts(order.tool, order.tool.pair, ticket)
+                await self._attempts(order.tool, order.pair, ticket)
             case Join():
                 await self._join(order.tool, ticket)
             case Replay():
@@ -206,7 +250,10 @@ class Forward:
             step = ticket.saga.step(ticket.number) if ticket.saga is not None else None
             between = step is not None and step.state is StepState.INTENDED and not step.running and not step.exhausted
             if not between or not await self._next_attempt(ticket, pair):
-                return
+                break
+        if step is not None and is_observed(step) and ticket.saga is not None:
+            text = "" if ticket.answer is None else ticket.answer.text
+            await self._observe(ticket, await self._witness.after(ticket.saga, ticket.number, pair, text))
 
     async def _next_attempt(self, ticket: Ticket, pair: Pair) -> bool:
         made = ticket.saga.step(ticket.number).attempts if ticket.saga is not None else 1

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from anyio.abc import TaskGroup
 
+from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.step_decisions import probed_absent, probed_landed, probes_ended
+from saga_mcp.domain.step_decisions import Landing, probed_absent, probed_landed, probes_ended
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.workshop import Decider, Workshop
@@ -13,7 +14,8 @@ from saga_mcp.tools.pair import PairUnreadable
 from saga_mcp.tools.port import Absent, Landed, NoVerdict, ProbeVerdict, Tool
 from saga_tools import Retry
 
-_SCHEDULE = Retry(first_delay_s=0.5, max_delay_s=10.0)
+PROBE_SCHEDULE = Retry(first_delay_s=0.5, max_delay_s=10.0)
+"""How far apart the same question is asked."""
 
 
 class Probing:
@@ -50,7 +52,7 @@ class Probing:
             left = self._shop.settings.probe_for_s - (clock.now() - began)
             if tool is None or (left <= 0 and asked_at >= pair.settle_s):
                 break
-            wait = _SCHEDULE.delay_s(attempt)
+            wait = PROBE_SCHEDULE.delay_s(attempt)
             if isinstance(verdict, Absent):
                 wait = pair.settle_s - (clock.now() - began)
             await clock.sleep(max(0.0, min(wait, max(left, pair.settle_s - (clock.now() - began)))))
@@ -74,16 +76,29 @@ class Probing:
     def settling(self, number: int, verdict: ProbeVerdict) -> Decider:
         """What is appended once the probe of step `number` has said this."""
         match verdict:
-            case Landed(answer=answer, result=result):
-                return lambda now, d: probed_landed(
-                    now, number, self._shop.landing(now, number, result=result, text=answer.text), d
-                )
+            case Landed():
+                return lambda now, d: probed_landed(now, number, self._landing(now, number, verdict, d), d)
             case Absent():
                 return lambda now, d: probed_absent(now, number, d)
             case NoVerdict():
                 return lambda _now, _d: ()
 
     async def _ask(self, tool: Tool, saga: Saga, number: int) -> ProbeVerdict:
-        facts = self._shop.facts(saga, saga.step(number))
-        verdict = await within(tool.pair.timeout_s, lambda: tool.probe(facts), self._tasks, self._shop.clock)
+        step = saga.step(number)
+        facts = self._shop.facts(saga, step)
+        try:
+            probe = (await self._shop.pair(step)).probe
+        except PairUnreadable as unreadable:
+            return NoVerdict(error=str(unreadable))
+
+        async def ask() -> ProbeVerdict:
+            return await (tool.probe(facts) if probe is None else self._shop.looks.probe(probe, facts))
+
+        verdict = await within(tool.pair.timeout_s, ask, self._tasks, self._shop.clock)
         return verdict or NoVerdict(error="the probe did not answer in time")
+
+    def _landing(self, saga: Saga, number: int, found: Landed, driving: Driving) -> Landing:
+        """What a probe found; that a step landed may be known without its result."""
+        if found.known:
+            return self._shop.landing(saga, number, result=found.result, text=found.answer.text)
+        return Landing(result=None, undo=driving.bind(saga.step(number)))

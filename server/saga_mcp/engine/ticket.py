@@ -11,6 +11,7 @@ import anyio
 
 from saga_mcp.domain.events import SagaOpened, StepPlan
 from saga_mcp.domain.state import Saga
+from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Arguments, Tool, ToolAnswer
 
 
@@ -50,6 +51,8 @@ class Order:
     """One forward action to run."""
 
     tool: Tool
+    pair: Pair
+    """What the tool is for this call."""
     plan: StepPlan
     opening: SagaOpened | None
     """Opens the saga in the same append, where the saga is new."""

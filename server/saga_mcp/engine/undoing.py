@@ -24,18 +24,30 @@ from saga_mcp.domain.undo_decisions import (
     undo_parked,
     undo_probed,
     undo_timed_out,
+    undo_unneeded,
+    undo_unsent,
 )
 from saga_mcp.domain.values import Effect, ItemKind, JsonObject, PartAction, PartState
 from saga_mcp.engine.place import misplaced
-from saga_mcp.engine.supervise import Limits, Supervised
+from saga_mcp.engine.probing import PROBE_SCHEDULE
+from saga_mcp.engine.supervise import Limits, Supervised, within
+from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
-from saga_mcp.tools.pair import Pair, PairUnreadable
-from saga_mcp.tools.port import AsksPerson, GivesUp, UndoContext, Undoer, UndoMissed, Undone, UndoOutcome
+from saga_mcp.tools.binding import CannotBind
+from saga_mcp.tools.looks import NotSeen, World, done_already, now_of
+from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
+from saga_mcp.tools.port import AsksPerson, GivesUp, ReadFailed, UndoContext, Undoer, UndoMissed, Undone, UndoOutcome
+from saga_mcp.tools.undo_plan import fill_late, item_of
 from saga_tools import Retry
 from saga_tools.server import UNDO_RETRY
 
 _log = structlog.get_logger(__name__)
+
+_CHANGED = "it was changed since the step: undoing it would overwrite that"
+
+_UNDONE = {World.AS_BEFORE: True, World.AS_LEFT: False, World.CHANGED: None}
+"""What the world says about an undo of unknown outcome."""
 
 _DEADLINE_FACTOR = 10
 """An undo's hard deadline, in time limits (DESIGN.md 5.1)."""
@@ -64,6 +76,7 @@ class Undoing:
     def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
         self._shop = workshop
         self._tasks = tasks
+        self._witness = Witness(workshop, tasks)
         self._stopping = False
 
     def stop(self) -> None:
@@ -98,12 +111,37 @@ class Undoing:
         if obstacle is not None:
             await self._shop.decide(saga.id, lambda now, d: undo_parked(now, step.number, part.id, obstacle, d))
             return
+        if await self._held_by_guard(saga, step, part):
+            return
         me = self._shop.owners.me
         with self._shop.in_hand.holding(saga.id):
             decided = await self._shop.decide(saga.id, lambda now, _: undo_intended(now, step.number, part.id, me))
             sent = self._sent(decided)
             while sent is not None:
                 sent = await self._call(sent)
+
+    async def _held_by_guard(self, saga: Saga, step: Step, part: Part) -> bool:
+        """Whether the guard of the step says that nothing is to be sent now; what follows from that is appended."""
+        pair = await self._shop.pair(step)
+        if pair.guard is None or part.overwrite or part.registered or _begun(step):
+            return False
+        number, me = step.number, self._shop.owners.me
+        match await self._witness.world(saga, step, pair):
+            case World.AS_LEFT:
+                return False
+            case World.AS_BEFORE:
+                await self._shop.decide(saga.id, lambda now, d: undo_unneeded(now, number, d))
+            case World.CHANGED:
+                changed = Parking(item=ItemKind.GUARD_CONFLICT, message=_CHANGED)
+                await self._shop.decide(saga.id, lambda now, d: undo_parked(now, number, part.id, changed, d))
+            case NotSeen(reason=reason):
+                error = f"what is there now could not be read: {reason}"
+                used_up = part.attempts + 1 >= _policy(pair, part).retry.attempts
+                dead = Parking(item=ItemKind.DEAD_LETTER, message=error) if used_up else None
+                await self._shop.decide(
+                    saga.id, lambda now, d: undo_unsent(now, number, part.id, me, error, d, parking=dead)
+                )
+        return True
 
     def _obstacle(self, step: Step, part: Part, pair: Pair) -> Parking | None:
         """Why the part is not sent at all."""
@@ -139,11 +177,7 @@ class Undoing:
         undoer = self._shop.catalogue.undoer(part.spec.tool)
         assert undoer is not None  # noqa: S101 - a missing undoer is an obstacle
         policy = await self.policy(step, part)
-        context = UndoContext(
-            step=self._shop.known_facts(saga, step),
-            undo_key=undo_key(self._shop.key(saga, number), part.id, part.generation),
-            cause=saga.cause,
-        )
+        context = self._context(saga, step, part)
         limits = Limits(
             timeout_s=policy.timeout_s,
             hard_deadline_s=policy.timeout_s * _DEADLINE_FACTOR,
@@ -158,11 +192,34 @@ class Undoing:
             _log.error("undo_overdue", saga_id=saga.id, step=number, part=part.id, tool=part.spec.tool)
             await self._shop.record(saga.id, lambda now, _: undo_overdue(now, number, part.id))
 
-        call = Supervised(lambda: _called(undoer, part.spec.args, context), limits, self._shop.clock, self._tasks)
+        entry = await self._entry(step, part)
+        call = Supervised(lambda: self._send(undoer, part, entry, context), limits, self._shop.clock, self._tasks)
         with self._shop.in_hand.sending(saga.id, Attempt(number, part.tries, part.id, part.generation)):
             outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
+            if isinstance(outcome, UndoMissed) and entry is not None and done_already(entry, outcome, context):
+                outcome = Undone(answer=outcome.error)
             decided = await self._shop.record(saga.id, self._outcome(number, part, outcome, policy))
         return self._sent(decided)
+
+    async def _entry(self, step: Step, part: Part) -> UndoEntry | None:
+        """The entry of the pair that the part comes from; None: the call registered it."""
+        pair = await self._shop.pair(step)
+        return pair.undo[part.spec.entry] if 0 <= part.spec.entry < len(pair.undo) else None
+
+    async def _send(self, undoer: Undoer, part: Part, entry: UndoEntry | None, context: UndoContext) -> UndoOutcome:
+        """Call the undo with what only this moment knows."""
+        args, read = part.spec.args, None
+        if entry is not None and entry.read is not None:
+            answer = await self._shop.looks.read(entry.read, context, item_of(args))
+            if isinstance(answer, ReadFailed) or answer.is_error:
+                error = answer.reason if isinstance(answer, ReadFailed) else answer.error
+                return UndoMissed(error=f"{entry.read.tool}: {error}", effect=Effect.NONE)
+            read = now_of(answer)
+        try:
+            filled = fill_late(args, context, read)
+        except CannotBind as unbound:
+            return GivesUp(message=f"the undo cannot be built: {unbound}")
+        return await _called(undoer, filled, context)
 
     def _outcome(self, number: int, part: Part, outcome: UndoOutcome | None, policy: UndoPolicy) -> Decider:
         match outcome:
@@ -193,15 +250,61 @@ class Undoing:
             obstacle = self._obstacle(turn.step, turn.part, self._shop.pair_in_decision(turn.step))
         except PairUnreadable:
             return ()
-        if obstacle is not None:
+        if obstacle is not None or turn.step.plan.guarded:  # a guard looks first, outside of the log
             return ()
         return undo_intended(saga, turn.step.number, turn.part.id, self._shop.owners.me)
 
     async def probe(self, saga: Saga, duty: ProbeUndo) -> None:
-        """Ask whether an in-doubt undo took effect (S6.4). No pair has such a probe yet: a person is asked."""
-        await self._shop.decide(
-            saga.id, lambda now, d: undo_probed(now, duty.step.number, duty.part.id, done=None, driving=d)
+        """Ask whether an in-doubt undo took effect, until there is a verdict or no time left (S6.4).
+
+        What is not undone so far may be on its way until the attempt's end lies `settle_s` back (S3.4).
+        """
+        number, part = duty.step.number, duty.part
+        try:
+            pair = await self._shop.pair(duty.step)
+        except PairUnreadable:
+            await self._shop.decide(saga.id, lambda now, d: undo_probed(now, number, part.id, done=None, driving=d))
+            return
+        clock = self._shop.clock
+        began = clock.now()
+        verdict: bool | None = None
+        for attempt in range(1, 1_000):
+            asked_at = clock.now() - began
+            verdict = await self._ask(saga, duty.step, part, pair)
+            if verdict or (verdict is False and asked_at >= pair.settle_s):
+                break
+            verdict = None
+            left = max(self._shop.settings.probe_for_s, pair.settle_s) - (clock.now() - began)
+            if left <= 0 and asked_at >= pair.settle_s:
+                break
+            await clock.sleep(max(0.0, min(PROBE_SCHEDULE.delay_s(attempt), left)))
+        done = verdict
+        await self._shop.decide(saga.id, lambda now, d: undo_probed(now, number, part.id, done=done, driving=d))
+
+    async def _ask(self, saga: Saga, step: Step, part: Part, pair: Pair) -> bool | None:
+        """Whether the undo took effect; None: no verdict. A guard tells it too."""
+        entry = await self._entry(step, part)
+        if entry is not None and entry.probe is not None:
+            probe, context = entry.probe, self._context(saga, step, part)
+            return await within(
+                entry.timeout_s, lambda: self._shop.looks.probe_undo(probe, context), self._tasks, self._shop.clock
+            )
+        if pair.guard is None or _begun(step):
+            return None
+        world = await self._witness.world(saga, step, pair)
+        return None if isinstance(world, NotSeen) else _UNDONE[world]
+
+    def _context(self, saga: Saga, step: Step, part: Part) -> UndoContext:
+        return UndoContext(
+            step=self._shop.known_facts(saga, step),
+            undo_key=undo_key(self._shop.key(saga, step.number), part.id, part.generation),
+            cause=saga.cause,
         )
+
+
+def _begun(step: Step) -> bool:
+    """Whether a part of the pair's undo has changed the world: what the guard compares with is gone."""
+    return any(part.state is PartState.DONE and part.tries and not part.registered for part in step.parts or ())
 
 
 def _target(pair: Pair, step: Step, part: Part) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeAlias
 
 import structlog
@@ -21,8 +22,9 @@ from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.port import AppendUnsettled, Decided, Decision, Owners, PairRow, SagaLog
+from saga_mcp.tools.looks import Looks
 from saga_mcp.tools.pair import Pair, PairUnreadable
-from saga_mcp.tools.port import Catalogue, StepFacts, Tool
+from saga_mcp.tools.port import Catalogue, StepFacts
 from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
@@ -83,7 +85,7 @@ class _Results(Mapping[str, JsonValue]):
         return len(self._all())
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(kw_only=True)
 class Workshop:
     """The engine's tools of the trade."""
 
@@ -114,13 +116,17 @@ class Workshop:
         """The idempotency key of a step."""
         return step_key(saga.realm, saga.id, number)
 
-    def row(self, tool: Tool) -> PairRow:
-        """The row that freezes the tool's pair as it is now."""
-        name = tool.pair.tool
-        row = self._rows.get(name)
+    @cached_property
+    def looks(self) -> Looks:
+        """What pairs read, and what they make of it."""
+        return Looks(self.catalogue.reader)
+
+    def row(self, pair: Pair) -> PairRow:
+        """The row that freezes a pair as it is now."""
+        row = self._rows.get(pair.hash)
         if row is None:
-            row = self._rows[name] = PairRow(hash=tool.pair.hash, content=tool.pair.to_json())
-            self._pairs[row.hash] = tool.pair
+            row = self._rows[pair.hash] = PairRow(hash=pair.hash, content=pair.to_json())
+            self._pairs[row.hash] = pair
         return row
 
     async def pair(self, step: Step) -> Pair:
@@ -242,6 +248,8 @@ class Workshop:
             known=known,
             text=text,
             capture=step.capture,
+            image=step.image,
+            after=step.after,
             results=_Results(saga, step.intent_seq),
         )
 
@@ -254,6 +262,12 @@ class Workshop:
         step = saga.step(number)
         facts = self.facts(saga, step, result=result, known=True, text=text)
         return Landing(result=result, undo=self._bound(step, facts), violated=self._violated(saga, step, result))
+
+    def undo_after(self, saga: Saga, number: int, *, after: JsonValue, text: str) -> BoundUndo:
+        """The undo of a step that has landed, bound once more with what was read after it."""
+        step = saga.step(number)
+        facts = self.facts(saga, step, result=step.result, known=True, text=text)
+        return self._bound(step, replace(facts, after=after))
 
     def _violated(self, saga: Saga, step: Step, result: JsonValue) -> tuple[str, ...]:
         """Which rules the step's result violates, together with the others' as they are in this decision (S9.3)."""

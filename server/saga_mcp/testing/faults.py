@@ -31,7 +31,8 @@ from saga_mcp.tools.port import (
     Undoer,
     UndoOutcome,
 )
-from saga_mcp.tools.python import PythonTool, PythonUndo, ToolAsUndo
+from saga_mcp.tools.python import PythonTool
+from saga_mcp.tools.python_undo import PythonUndo, ToolAsUndo
 from saga_tools.server import RegisteredTool, RegisteredUndo
 
 When: TypeAlias = Literal["before", "after", "lost", "crash"]

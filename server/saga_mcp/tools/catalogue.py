@@ -14,7 +14,9 @@ from saga_mcp.domain.values import JsonValue, Kind
 from saga_mcp.tools.declared import DeclaredRegistry
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Reader, StepFacts, Tool, Undoer
-from saga_mcp.tools.python import PythonReader, PythonRegistry, PythonTool, PythonUndo, ToolAsUndo
+from saga_mcp.tools.python import PythonRegistry, PythonTool
+from saga_mcp.tools.python_reads import PythonCompanion, PythonReader
+from saga_mcp.tools.python_undo import PythonUndo, ToolAsUndo
 from saga_mcp.tools.rules import Rules
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.undo_plan import UndoPlan
@@ -124,6 +126,11 @@ def python_catalogue(
             if tool.pair.kind is Kind.READ_ONLY:
                 readers[tool.name] = PythonReader(registry=registry, declared=tool)
             undoers[tool.name] = ToolAsUndo(registry=registry, declared=tool)
+        for forward in source.tools.values():
+            for companion in filter(None, (forward.capture, forward.guard)):
+                readers[f"{each.name}.{companion.name}"] = PythonCompanion(
+                    registry=registry, tool=f"{each.name}.{forward.name}", registered=companion
+                )
         # After the tools: where a tool and an undo share a name, the undo is what pairs from code mean by it.
         for name, undo in source.callables.items():
             undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo)

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError
-from saga_mcp.tools.pair import Pair, UndoEntry
+from saga_mcp.tools.pair import Capture, Guard, Pair, ReadCall, UndoEntry
 from saga_tools import ToolRegistry
-from saga_tools.server import ErrorMeans, RegisteredTool, RegisteredUndo, registered
+from saga_tools.server import ErrorMeans, RegisteredRead, RegisteredTool, RegisteredUndo, registered
 
 _CEL_WORDS = frozenset({"true", "false", "null"})
 """Python parameters may have these names; after a dot CEL does not read them."""
@@ -94,6 +94,29 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
         hard_deadline_s=float(traits.deadline_s),
         settle_s=float(traits.settle_s),
         target_id=where,
+        capture=None
+        if tool.capture is None
+        else Capture(call=_read(name, tool, tool.capture, where), null_is_absent=True),
+        guard=_guard(name, tool, where),
+    )
+
+
+def _guard(name: str, tool: RegisteredTool, where: str) -> Guard | None:
+    if tool.guard is not None:
+        return Guard(
+            call=_read(name, tool, tool.guard, where),
+            as_left="${now.result == 'as_left'}",
+            as_before="${now.result == 'as_before'}",
+        )
+    return Guard() if tool.traits.guard is not None else None
+
+
+def _read(name: str, tool: RegisteredTool, read: RegisteredRead, where: str) -> ReadCall:
+    return ReadCall(
+        tool=f"{name}.{read.name}",
+        args={parameter: _path(parameter) for parameter in read.arguments.names},
+        target_id=where,
+        timeout_s=float(tool.traits.timeout_s),
     )
 
 

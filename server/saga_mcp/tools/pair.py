@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -22,6 +23,65 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _ONCE = Retry()
+
+
+class KeyFormat(StrEnum):
+    """How a step's key is written where a tool takes one: the same 128 bits each time."""
+
+    BASE32 = "base32"
+    HEX = "hex"
+    UUID = "uuid"
+
+
+MAX_BYTES = 1024 * 1024
+"""Of what is read for a capture, unless the pair says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadCall:
+    """A call of a read-only tool that a pair needs; `args` may hold `${...}` templates."""
+
+    tool: str
+    args: JsonObject = field(default_factory=dict[str, JsonValue])
+    target_id: str = ""
+    """Where `tool` acted when this was frozen (S1.2)."""
+    timeout_s: float = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capture:
+    """A read that is kept, and what its answer means (S6.6); also the one that is made after the step."""
+
+    call: ReadCall
+    absent_when: str | bool = False
+    exact_when: str | bool = True
+    null_is_absent: bool = False
+    """A result of null says that nothing is there: how Python captures say it."""
+    max_bytes: int = MAX_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """What is checked before an undo (S6.7): the capture once more, or a read of its own with two conditions."""
+
+    call: ReadCall | None = None
+    """None: the capture is made again, and compared."""
+    as_left: str | bool = False
+    """The world is as the step left it."""
+    as_before: str | bool = False
+    """The world is as it was before the step."""
+    ignore_order: bool = False
+    """Lists are compared as bags."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Probe:
+    """A read that tells whether a forward action, or an undo, took effect."""
+
+    call: ReadCall
+    landed: str | bool
+    result: JsonValue = None
+    """Template for the forward action's result; None: the probe does not know it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +103,20 @@ class UndoEntry:
     """Never built without a known result, whatever its arguments name."""
     timeout_s: float = 30.0
     retry: Retry = UNDO_RETRY
+    read: ReadCall | None = None
+    """Made right before each attempt: the arguments see it as `read`."""
+    probe: Probe | None = None
+    """Tells whether an attempt of unknown outcome took effect (S6.4)."""
+    done_when: str | bool = False
+    """Of an attempt that answered with an error: it was undone already (S6.5)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """What a tool is for some of its calls."""
+
+    when: str | bool
+    pair: Pair
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,10 +136,32 @@ class Pair:
     settle_s: float = 5.0
     target_id: str = ""
     host: str = ""
+    capture: Capture | None = None
+    after: Capture | None = None
+    """Made after the step succeeded; its undo sees it as `after`."""
+    guard: Guard | None = None
+    probe: Probe | None = None
+    """None with `has_probe`: the tool's adapter knows how to ask."""
+    resource: str = ""
+    """What it works on: no two calls with the same one at a time. Empty: the capture's tool and arguments (S5.3)."""
+    key_arg: str = ""
+    """The argument in which the step's key is sent."""
+    key_format: KeyFormat = KeyFormat.BASE32
+    force: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Arguments that the server sets and agents do not see."""
+    cases: tuple[Case, ...] = ()
+    """What it is by its arguments. Empty for most tools, and in a row: the case that holds is what is frozen."""
 
     def to_json(self) -> JsonObject:
         """The content of the pair's row."""
-        return cast("JsonObject", asdict(self))
+        content = asdict(replace(self, cases=()))
+        del content["cases"]
+        return cast("JsonObject", content)
+
+    @property
+    def looks_after(self) -> bool:
+        """Whether something is read right after the step succeeded: an after-image, or `after`."""
+        return self.after is not None or (self.guard is not None and self.guard.call is None)
 
     @classmethod
     def of_row(cls, name: str, content: JsonObject) -> Self:
@@ -83,7 +179,7 @@ class Pair:
         if _hash(content) != name:
             raise PairUnreadable(name, "it is not what was stored")
         try:
-            return cls(**_known(cls, content, kind=Kind, retry=_retry, undo=_entries))
+            return cls(**_known(cls, content, **_READERS))
         except (KeyError, TypeError, ValueError) as error:
             raise PairUnreadable(name, str(error)) from error
 
@@ -105,10 +201,13 @@ def _hash(content: JsonObject) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
+_NEVER_STORED = frozenset({"cases"})
+
+
 def _known(cls: type[DataclassInstance], content: object, **readers: Callable[[Any], object]) -> dict[str, Any]:
     """The fields of a dataclass; one that an older version did not write keeps its default."""
     data = cast("dict[str, Any]", content)
-    if unknown := sorted(data.keys() - {each.name for each in fields(cls)}):
+    if unknown := sorted(data.keys() - {each.name for each in fields(cls)} | data.keys() & _NEVER_STORED):
         raise ValueError(f"it does not know {', '.join(unknown)}")
     return {name: readers[name](value) if name in readers else value for name, value in data.items()}
 
@@ -117,6 +216,35 @@ def _retry(content: object) -> Retry:
     return Retry(**_known(Retry, content))
 
 
+def _call(content: object) -> ReadCall | None:
+    return None if content is None else ReadCall(**_known(ReadCall, content))
+
+
+def _capture(content: object) -> Capture | None:
+    return None if content is None else Capture(**_known(Capture, content, call=_call))
+
+
+def _guard(content: object) -> Guard | None:
+    return None if content is None else Guard(**_known(Guard, content, call=_call))
+
+
+def _probe(content: object) -> Probe | None:
+    return None if content is None else Probe(**_known(Probe, content, call=_call))
+
+
 def _entries(content: list[object]) -> tuple[UndoEntry, ...]:
-    read = {"action": PartAction, "urgency": Urgency, "retry": _retry}
+    read = {"action": PartAction, "urgency": Urgency, "retry": _retry, "read": _call, "probe": _probe}
     return tuple(UndoEntry(**_known(UndoEntry, entry, **read)) for entry in content)
+
+
+_READERS: dict[str, Callable[[Any], object]] = {
+    "kind": Kind,
+    "retry": _retry,
+    "undo": _entries,
+    "capture": _capture,
+    "after": _capture,
+    "guard": _guard,
+    "probe": _probe,
+    "key_format": KeyFormat,
+}
+"""How the fields of a pair are read back that are no plain JSON; `cases` is in no row."""

@@ -40,6 +40,8 @@ class Landed:
     answer: ToolAnswer
     result: JsonValue
     """What undo expressions see as `result`, exact: integers keep every bit."""
+    known: bool = True
+    """False: that it landed is known, its result is not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,6 +80,9 @@ class UndoMissed:
     effect: Effect
     counted: bool = True
     """False: it could not be reached, which costs time, not attempts (S6.5)."""
+    text: str = ""
+    """The answer's own text and result, for `done_when`; an error without them speaks for itself."""
+    result: JsonValue = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,6 +162,11 @@ class StepFacts:
     """Whether there is a result."""
     text: str = ""
     capture: JsonValue = None
+    """What was there before it: `found`, `result`, `text`."""
+    image: JsonValue = None
+    """The same right after it: what an unchanged world looks like (S6.7)."""
+    after: JsonValue = None
+    """What the pair's own read of the time after it brought."""
     results: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     """The last result of each tool of this saga, by offered name, as of the step's intent."""
 
@@ -287,6 +297,11 @@ class Undoer(Protocol):
 
 class Reader(Protocol):
     """A read-only tool in the service of another one's step: as capture, guard, `after`, `read` or probe."""
+
+    @property
+    def target_id(self) -> str:
+        """Where it looks: a step's world is read only where the step was done (S1.2)."""
+        ...
 
     async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
         """Read. Never raises for what the tool did, and sets no time limit of its own: whoever asks has one."""

@@ -18,45 +18,31 @@ import structlog
 
 from saga_mcp.domain.errors import SagaError
 from saga_mcp.domain.frozen import PartLimits, PartSpec
-from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, PartAction, Urgency
-from saga_mcp.tools.copies import Copies
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Absent,
     Arguments,
-    AsksPerson,
     CallContext,
-    GivesUp,
     InvalidArguments,
     Landed,
     Missed,
     NoVerdict,
     Outcome,
     ProbeVerdict,
-    ReadAnswer,
-    ReadFailed,
-    ReadOutcome,
     StepFacts,
     ToolAnswer,
     ToolListing,
-    UndoContext,
-    UndoMissed,
-    Undone,
-    UndoOutcome,
 )
 from saga_mcp.tools.running import Ended, Raised, Returned, ToolThreads, describe, run
-from saga_mcp.tools.undo_plan import fill_late
 from saga_tools import (
     Call,
-    CannotUndo,
-    NeedsPerson,
     NoEffect,
     SagaToolsError,
-    Undo,
 )
 from saga_tools import InvalidArguments as UnfitArguments
-from saga_tools.server import OnUndo, RegisteredTool, RegisteredUndo, registered
+from saga_tools.server import OnUndo, RegisteredTool, registered
 
 _log = structlog.get_logger(__name__)
 
@@ -191,9 +177,9 @@ class PythonTool:
         )
         threads = self.registry.threads
         sort = threads.read if self.pair.kind is Kind.READ_ONLY else threads.forward
-        ended = await _call(self.declared.registered, args, call, sort)
+        ended = await call_registered(self.declared.registered, args, call, sort)
         if isinstance(ended, Returned):
-            return _landed(self.declared.registered, ended.value)
+            return landed(self.declared.registered, ended.value)
         return _missed(ended, self.declared)
 
     def replay(self, result: JsonValue) -> ToolAnswer:
@@ -209,120 +195,20 @@ class PythonTool:
         try:
             values = registered.kwargs_from_json(step.args)
         except SagaToolsError as error:
-            return NoVerdict(error=_schema_changed(error))
+            return NoVerdict(error=schema_changed(error))
         kwargs = {name: values[name] for name in probe.parameters}
         if probe.call_parameter is not None:
-            kwargs[probe.call_parameter] = _call_of(step, step.key, self.registry, "a probe")
+            kwargs[probe.call_parameter] = call_beside(step, step.key, self.registry, "a probe")
         ended = await run(
             partial(probe.function, **kwargs), is_async=probe.is_async, threads=self.registry.threads.undo
         )
         if isinstance(ended, Raised):
             return NoVerdict(error=describe(ended.error))
-        return Absent() if ended.value is None else _landed(registered, ended.value)
+        return Absent() if ended.value is None else landed(registered, ended.value)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonUndo:
-    """A registered undo or part."""
-
-    registry: PythonRegistry
-    registered: RegisteredUndo
-
-    @property
-    def stoppable(self) -> bool:
-        """A coroutine is, a thread is not."""
-        return self.registered.is_async
-
-    @property
-    def target_id(self) -> str:
-        """The registry's."""
-        return self.registry.target_id
-
-    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
-        """Undo; stored values that do not fit today's types are for a person, and nothing is called (S6.9)."""
-        try:
-            kwargs = self.registered.arguments.kwargs_from_json(fill_late(args, context))
-            if self.registered.undo_parameter is not None:
-                kwargs[self.registered.undo_parameter] = self._undo(context)
-        except SagaToolsError as error:
-            return GivesUp(message=_schema_changed(error))
-        ended = await run(
-            partial(self.registered.function, **kwargs),
-            is_async=self.registered.is_async,
-            threads=self.registry.threads.undo,
-        )
-        return _undo_outcome(ended, Effect.UNKNOWN)
-
-    def _undo(self, context: UndoContext) -> Undo[Any]:
-        step = context.step
-        forward = self.registry.forward(step.tool)
-        if forward is None:
-            message = f"{step.tool} is not in python.{self.registry.name}, so its arguments and result cannot be read"
-            raise SagaToolsError(message)
-        return Undo(
-            args=forward.kwargs_from_json(step.args),
-            result=forward.decode_result(step.result) if step.known else None,
-            call_key=step.key,
-            key=context.undo_key,
-            cause=context.cause,
-            results=Copies(step.results),
-            deps=self.registry.deps,
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolAsUndo:
-    """A Python function that a pair in the config calls as an undo."""
-
-    registry: PythonRegistry
-    declared: DeclaredTool
-
-    @property
-    def stoppable(self) -> bool:
-        """A coroutine is, a thread is not."""
-        return self.declared.registered.is_async
-
-    @property
-    def target_id(self) -> str:
-        """The registry's."""
-        return self.registry.target_id
-
-    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
-        """Call it, with the undo's own key."""
-        call = _call_of(context.step, context.undo_key, self.registry, "an undo")
-        registered = self.declared.registered
-        try:
-            decoded = registered.decode(fill_late(args, context))
-        except SagaToolsError as error:
-            return GivesUp(message=_schema_changed(error))
-        ended = await _call(registered, Arguments(dict(decoded.json), decoded.kwargs), call, self.registry.threads.undo)
-        return _undo_outcome(ended, _effect_of_errors(self.declared))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PythonReader:
-    """A read-only Python function that a pair in the config looks at the world with."""
-
-    registry: PythonRegistry
-    declared: DeclaredTool
-
-    async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
-        """Call it; what it raises is its answer."""
-        registered = self.declared.registered
-        call = _call_of(step, step.key, self.registry, "a read")
-        try:
-            decoded = registered.decode(args)
-        except SagaToolsError as error:
-            return ReadFailed(reason=describe(error))
-        ended = await _call(registered, Arguments(dict(decoded.json), decoded.kwargs), call, self.registry.threads.read)
-        if isinstance(ended, Raised):
-            said = describe(ended.error)
-            return ReadAnswer(text=said, is_error=True, error=said) if ended.started else ReadFailed(reason=said)
-        landed = _landed(registered, ended.value)
-        return ReadAnswer(text=landed.answer.text, result=landed.result)
-
-
-async def _call(registered: RegisteredTool, args: Arguments, call: Call, threads: ToolThreads) -> Ended:
+async def call_registered(registered: RegisteredTool, args: Arguments, call: Call, threads: ToolThreads) -> Ended:
+    """Call a registered function with decoded arguments."""
     try:
         decoded = cast("Mapping[str, Any] | None", args.native)
         kwargs = registered.kwargs_from_json(args.json) if decoded is None else dict(decoded)
@@ -364,7 +250,7 @@ def _store_undo(registry: PythonRegistry, context: CallContext) -> OnUndo:
     return store
 
 
-def _call_of(step: StepFacts, key: str, registry: PythonRegistry, who: str) -> Call:
+def call_beside(step: StepFacts, key: str, registry: PythonRegistry, who: str) -> Call:
     """Return the `Call` of a function that is no forward action now."""
 
     async def refuse(function: Callable[..., object], arguments: Mapping[str, Any], /) -> None:
@@ -374,7 +260,8 @@ def _call_of(step: StepFacts, key: str, registry: PythonRegistry, who: str) -> C
     return Call(key=key, saga_id=step.saga_id, step=step.number, deps=registry.deps, store_undo=refuse)
 
 
-def _landed(registered: RegisteredTool, value: object) -> Landed:
+def landed(registered: RegisteredTool, value: object) -> Landed:
+    """Return the outcome of a function that returned `value`."""
     result = registered.encode_result(value)
     return Landed(answer=_answer(registered, result), result=result)
 
@@ -390,28 +277,18 @@ def _missed(raised: Raised, declared: DeclaredTool) -> Missed:
     known_absent = isinstance(raised.error, NoEffect) or not raised.started
     return Missed(
         answer=ToolAnswer(content=(_text(error),), is_error=True),
-        effect=Effect.NONE if known_absent else _effect_of_errors(declared),
+        effect=Effect.NONE if known_absent else effect_of_errors(declared),
         error=error,
     )
 
 
-def _effect_of_errors(declared: DeclaredTool) -> Effect:
+def effect_of_errors(declared: DeclaredTool) -> Effect:
+    """Return what an exception of this tool proves."""
     return Effect.NONE if declared.error_means == "no_effect" else Effect.UNKNOWN
 
 
-def _undo_outcome(ended: Ended, effect: Effect) -> UndoOutcome:
-    if isinstance(ended, Returned):
-        return Undone()
-    error = ended.error
-    if isinstance(error, NeedsPerson):
-        return AsksPerson(message=error.message, urgency=Urgency(error.urgency))
-    if isinstance(error, CannotUndo):
-        return GivesUp(message=describe(error))
-    known_absent = isinstance(error, NoEffect) or not ended.started
-    return UndoMissed(error=describe(error), effect=Effect.NONE if known_absent else effect)
-
-
-def _schema_changed(error: SagaToolsError) -> str:
+def schema_changed(error: SagaToolsError) -> str:
+    """Return what is said of stored values that today's types do not take."""
     return f"schema changed: {error}"
 
 

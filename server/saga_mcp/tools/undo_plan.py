@@ -18,16 +18,15 @@ from saga_mcp.domain.values import JsonObject, JsonValue, PartAction
 from saga_mcp.tools.binding import CannotBind, Condition, Template, compile_condition, compile_template
 from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import StepFacts, UndoContext
-
-VARIABLES = frozenset({"args", "result", "known", "text", "capture", "saga", "step", "results"})
-"""What is frozen with the outcome."""
-MEMBERS = {"saga": ("id",), "step": ("key", "number")}
-"""All that these two variables hold."""
+from saga_mcp.tools.variables import AFTER_OUTCOME, values_of
 
 _OF_RESULT = frozenset({"result", "text"})
 _LATE = re.compile(r"\$\{\s*(cause|step\.undo_key)\s*\}")
 _LATE_KEY = "saga__late"
 """Beside the bound arguments; no parameter may begin with `saga__`."""
+_ITEM_KEY = "saga__item"
+AT_SENDING = AFTER_OUTCOME | {"item", "read"}
+"""What an argument may name that is filled in when its undo is sent, because it names `read`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,41 +39,49 @@ class PlannedEntry:
     each: Template | None
     args: Template
     message: Template
-    late: Mapping[str, str]
-    """Arguments that are known only when the undo is sent, by what they are."""
+    probed: bool
+    """Whether an attempt of unknown outcome can be asked about: a guard tells too."""
+    late: Mapping[str, JsonValue]
+    """Arguments that are known only when the undo is sent, by what they are: two words, or a list of one template."""
 
     @classmethod
-    def compile(cls, number: int, entry: UndoEntry) -> Self:
+    def compile(cls, number: int, entry: UndoEntry, *, guarded: bool = False) -> Self:
         """Compile one entry.
 
         Raises:
             TemplateError: something in it does not compile.
         """
-        late = late_args(entry.args)
+        late = late_args(entry.args, reads=entry.read is not None)
         fixed = {name: value for name, value in entry.args.items() if name not in late}
-        each = compile_template(entry.each, variables=VARIABLES) if entry.each else None
-        inside = VARIABLES | {"item"} if each else VARIABLES
+        each = compile_template(entry.each, variables=AFTER_OUTCOME) if entry.each else None
+        inside = AFTER_OUTCOME | {"item"} if each else AFTER_OUTCOME
         return cls(
             number=number,
             entry=entry,
-            when=compile_condition(entry.when, variables=VARIABLES),
+            when=compile_condition(entry.when, variables=AFTER_OUTCOME),
             each=each,
             args=compile_template(cast("JsonValue", fixed), variables=inside),
             message=compile_template(entry.message, variables=inside),
+            probed=entry.action is PartAction.CALL and (entry.probe is not None or guarded),
             late=late,
         )
 
     @property
     def names_result(self) -> bool:
         """Whether it can only be built from a known result."""
-        each = self.each.names if self.each else frozenset[str]()
-        return self.entry.needs_result or bool((self.args.names | self.message.names | each) & _OF_RESULT)
+        return self.entry.needs_result or bool((self.names - self.when.names) & _OF_RESULT)
 
     @property
-    def names_results(self) -> bool:
-        """Whether it looks at the results of other steps."""
+    def names(self) -> frozenset[str]:
+        """All variables that it looks at."""
         each = self.each.names if self.each else frozenset[str]()
-        return "results" in self.when.names | self.args.names | self.message.names | each
+        return self.when.names | self.args.names | self.message.names | each | self.late_names
+
+    @property
+    def late_names(self) -> frozenset[str]:
+        """Variables of what is filled in when it is sent."""
+        templates = [compile_template(late, variables=AT_SENDING) for late in self.late.values()]
+        return frozenset[str]().union(*(template.names for template in templates))
 
     def parts(self, values: Mapping[str, JsonValue]) -> Iterator[PartSpec]:
         """The parts it comes to.
@@ -97,12 +104,15 @@ class PlannedEntry:
         args = cast("JsonObject", self.args.bind(values))
         if self.late:
             args[_LATE_KEY] = dict(self.late)
+            if "item" in values:
+                args[_ITEM_KEY] = values["item"]
         message = self.message.bind(values)
         return PartSpec(
             action=self.entry.action,
             tool=self.entry.tool,
             entry=self.number,
             idempotent=self.entry.idempotent,
+            has_probe=self.probed,
             urgency=self.entry.urgency,
             args=args,
             message=message if isinstance(message, str) else json.dumps(message, ensure_ascii=False),
@@ -122,19 +132,26 @@ class UndoPlan:
         Raises:
             TemplateError: something in it does not compile.
         """
-        return cls(tuple(PlannedEntry.compile(number, entry) for number, entry in enumerate(pair.undo)))
+        return cls(
+            tuple(
+                PlannedEntry.compile(number, entry, guarded=pair.guard is not None)
+                for number, entry in enumerate(pair.undo)
+            )
+        )
 
     def bind(self, step: StepFacts) -> BoundUndo:
         """Build the undo of a step, or say why it cannot be built."""
         if not self.entries:
             return BoundUndo()
-        values = _values(step, with_results=any(planned.names_results for planned in self.entries))
+        values = values_of(step, with_results=any("results" in planned.names for planned in self.entries))
         parts: list[PartSpec] = []
         held = False
         for planned in self.entries:
             try:
                 if not step.known and planned.when.names & _OF_RESULT:
                     return _unbuilt(f"undo[{planned.number}].when needs the result, which is not known")
+                if step.after is None and "after" in planned.names:
+                    return _unbuilt(f"undo[{planned.number}] needs what was read after the step, which is not known")
                 if not planned.when.holds(values):
                     continue
                 held = True
@@ -150,31 +167,47 @@ def _unbuilt(reason: str) -> BoundUndo:
     return BoundUndo(parts=None, build_error=reason)
 
 
-def late_args(args: Mapping[str, JsonValue]) -> dict[str, str]:
-    """Return the arguments that are exactly `${cause}` or `${step.undo_key}`: only the moment of sending knows them."""
-    found = {name: _LATE.fullmatch(value) for name, value in args.items() if isinstance(value, str)}
-    return {name: match[1] for name, match in found.items() if match}
+def late_args(args: Mapping[str, JsonValue], *, reads: bool = False) -> dict[str, JsonValue]:
+    """Return the arguments that only the moment of sending knows.
+
+    Those that are exactly `${cause}` or `${step.undo_key}`, by their word; where the entry reads, also those that name
+    `read`, as a list of their template.
+
+    Raises:
+        TemplateError: an argument does not compile.
+    """
+    found: dict[str, JsonValue] = {}
+    for name, value in args.items():
+        match = _LATE.fullmatch(value) if isinstance(value, str) else None
+        if match:
+            found[name] = match[1]
+        elif reads and "read" in compile_template(value, variables=AT_SENDING).names:
+            found[name] = [value]
+    return found
 
 
-def fill_late(args: JsonObject, context: UndoContext) -> JsonObject:
-    """Return a part's arguments with what only the moment of sending knows."""
+def fill_late(args: JsonObject, context: UndoContext, read: JsonValue = None) -> JsonObject:
+    """Return a part's arguments with what only the moment of sending knows.
+
+    Raises:
+        CannotBind: what was read does not have what an argument needs.
+    """
     if _LATE_KEY not in args:
         return args
-    late = cast("Mapping[str, str]", args[_LATE_KEY])
+    late = cast("Mapping[str, JsonValue]", args[_LATE_KEY])
     known = {"cause": context.cause, "step.undo_key": context.undo_key}
-    fixed = {name: value for name, value in args.items() if name != _LATE_KEY}
-    return fixed | {name: known[what] for name, what in late.items()}
+    values: dict[str, JsonValue] = {}
+    filled = {name: value for name, value in args.items() if name not in {_LATE_KEY, _ITEM_KEY}}
+    for name, what in late.items():
+        if isinstance(what, str):
+            filled[name] = known[what]
+            continue
+        values = values or values_of(context.step) | {"read": read, "item": item_of(args)}
+        (template,) = cast("list[JsonValue]", what)
+        filled[name] = compile_template(template, variables=AT_SENDING).bind(values)
+    return filled
 
 
-def _values(step: StepFacts, *, with_results: bool) -> dict[str, JsonValue]:
-    return {
-        "args": step.args,
-        "result": step.result if step.known else {},
-        "known": step.known,
-        "text": step.text,
-        "capture": step.capture,
-        "saga": {"id": step.saga_id},
-        "step": {"key": step.key, "number": step.number},
-        # Collecting them takes time with the number of steps, so only where somebody looks.
-        "results": dict(step.results) if with_results else {},
-    }
+def item_of(args: JsonObject) -> JsonValue:
+    """Return the item of `each` that a part was made for."""
+    return args.get(_ITEM_KEY)

@@ -37,7 +37,6 @@ from saga_mcp.tools.port import (
     UndoOutcome,
     UpstreamDown,
 )
-from saga_mcp.tools.undo_plan import fill_late
 from saga_mcp.tools.upstream.answers import Answers
 from saga_mcp.tools.upstream.connection import Answered, Broken, Declined, NotSent, State, Upstream
 from saga_mcp.tools.upstream.declared import DeclaredUpstreamTool
@@ -175,7 +174,6 @@ class UpstreamUndo:
 
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         """Undo; what does not fit the tool as it is today is for a person, and nothing is sent (S6.9)."""
-        filled = fill_late(args, context)
         try:
             await self.upstream.ready(_READY_WITHIN_S)
         except UpstreamDown as down:
@@ -183,7 +181,7 @@ class UpstreamUndo:
         known = self.upstream.tools.get(self.tool)
         if known is None:
             return GivesUp(message=f"schema changed: {self.upstream.name} has no tool {self.tool} any more")
-        decoded = known.arguments.decoded(filled)
+        decoded = known.arguments.decoded(args)
         if problems := known.arguments.problems(decoded):
             return GivesUp(message=f"schema changed: {'; '.join(problems)}")
         heard = await self.upstream.call(self.tool, decoded, may_stop=False, ready_within_s=_READY_WITHIN_S)
@@ -192,7 +190,7 @@ class UpstreamUndo:
                 read = self.answers.read(raw, decoded)
                 if read.effect is None:
                     return Undone(answer=read.answer.text)
-                return UndoMissed(error=read.error, effect=read.effect)
+                return UndoMissed(error=read.error, effect=read.effect, text=read.answer.text, result=read.result)
             case Declined(code=code, message=message):
                 return UndoMissed(error=message, effect=_effect_of(code))
             case NotSent(reason=reason):
@@ -208,6 +206,11 @@ class UpstreamReader:
     upstream: Upstream
     tool: str
     answers: Answers
+
+    @property
+    def target_id(self) -> str:
+        """The upstream's."""
+        return self.upstream.declared.target_id
 
     async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
         """Read; a tool's own error is an answer, and only whoever asked knows what it means."""

@@ -1,0 +1,92 @@
+"""Looks at the world for steps: before one, right after it, and before its undo (SEMANTICS.md S6.6, S6.7).
+
+What is seen is judged by the pair; here is only when it is looked, and for how long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+import structlog
+from anyio.abc import TaskGroup
+
+from saga_mcp.domain.errors import CaptureFailed
+from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.step_decisions import Observation, observed
+from saga_mcp.domain.values import JsonValue, StepState
+from saga_mcp.engine.supervise import within
+from saga_mcp.engine.workshop import Decider, Workshop
+from saga_mcp.tools.looks import NotSeen, Seen, World
+from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.port import StepFacts
+
+T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
+
+
+class Witness:
+    """Makes the reads that pairs ask for."""
+
+    def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
+        self._shop = workshop
+        self._tasks = tasks
+
+    async def before(self, pair: Pair, step: StepFacts) -> JsonValue:
+        """Return the capture of a step that has no number yet.
+
+        Raises:
+            CaptureFailed: it could not be made exactly, so nothing may be sent.
+        """
+        sight = await self._in_time(pair, lambda: self._shop.looks.capture(pair, step))
+        if isinstance(sight, NotSeen):
+            raise CaptureFailed(pair.tool, sight.reason)
+        return sight.image
+
+    async def after(self, saga: Saga, number: int, pair: Pair, text: str) -> Decider:
+        """Read what a step left behind; return what is appended about it.
+
+        Args:
+            saga: The state with the step's success.
+            number: The step.
+            pair: As frozen.
+            text: What its answer said.
+        """
+        step = saga.step(number)
+        facts = self._shop.facts(saga, step, result=step.result, known=True, text=text)
+        image: JsonValue = None
+        after: JsonValue = None
+        if pair.guard is not None and pair.guard.call is None:
+            image = self._image(saga, number, await self._in_time(pair, lambda: self._shop.looks.capture(pair, facts)))
+        if pair.after is not None:
+            after = self._image(saga, number, await self._in_time(pair, lambda: self._shop.looks.after(pair, facts)))
+        return lambda now, driving: observed(
+            now,
+            number,
+            Observation(undo=self._shop.undo_after(now, number, after=after, text=text), image=image, after=after),
+            driving,
+        )
+
+    def _image(self, saga: Saga, number: int, sight: Seen | NotSeen) -> JsonValue:
+        if isinstance(sight, NotSeen):
+            _log.warning("not_seen_after_step", saga_id=saga.id, step=number)
+            return None
+        return sight.image
+
+    async def world(self, saga: Saga, step: Step, pair: Pair) -> World | NotSeen:
+        """What the guard of a step finds now.
+
+        Of a step in doubt "as before" proves something only some time after its call has ended (S3.4).
+        """
+        facts = self._shop.known_facts(saga, step)
+        found = await self._in_time(pair, lambda: self._shop.looks.guard(pair, facts))
+        if found is World.AS_BEFORE and step.state is StepState.IN_DOUBT and pair.settle_s:
+            await self._shop.clock.sleep(pair.settle_s)
+            found = await self._in_time(pair, lambda: self._shop.looks.guard(pair, facts))
+        return found
+
+    async def _in_time(self, pair: Pair, look: Callable[[], Awaitable[T]]) -> T | NotSeen:
+        """What was seen; a read has as long as the call that it serves."""
+        sight = await within(pair.timeout_s, look, self._tasks, self._shop.clock)
+        return NotSeen("it did not answer in time") if sight is None else sight

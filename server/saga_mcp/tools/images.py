@@ -1,0 +1,50 @@
+"""Images of the world, as captures keep them and guards compare them. Pure."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_mcp.tools.port import ReadAnswer
+
+
+def image_of(*, found: bool, result: JsonValue = None, text: str = "") -> JsonObject:
+    """What expressions see as `capture` or `after`."""
+    return {"found": found, "result": result, "text": text}
+
+
+def size_of(answer: ReadAnswer) -> int:
+    """Bytes of an answer: of its text or of its result as JSON, whichever takes more."""
+    return max(len(answer.text.encode(errors="surrogatepass")), len(_written(answer.result).encode()))
+
+
+def same_image(one: JsonValue, other: JsonValue, *, ignore_order: bool) -> bool:
+    """Whether two images show the same world, exactly: `1` is not `1.0`, and not `true`.
+
+    Args:
+        one: An image.
+        other: Another one.
+        ignore_order: Lists are compared as bags; a text beside a result is then only another way to write it.
+    """
+    if not ignore_order:
+        return _written(one) == _written(other)
+    return _written(_unordered(_without_text(one))) == _written(_unordered(_without_text(other)))
+
+
+def _without_text(image: JsonValue) -> JsonValue:
+    if not isinstance(image, dict) or image.get("result") in (None, {}):
+        return image
+    return {name: value for name, value in image.items() if name != "text"}
+
+
+def _unordered(value: JsonValue) -> JsonValue:
+    if isinstance(value, dict):
+        return {name: _unordered(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return cast("JsonValue", sorted((_unordered(item) for item in value), key=_written))
+    return value
+
+
+def _written(value: JsonValue) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))

@@ -1,0 +1,223 @@
+"""What a pair reads of the world, and what it makes of the answers: captures, guards, probes (SEMANTICS.md S6.6, S6.7).
+
+Between the port and the engine: adapters only read, and the engine only acts on verdicts. What an answer means stands
+in the frozen pair, so a changed config changes nothing about a step that has begun. Every condition fails closed
+(S11.3): where it has no value, nothing is concluded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeAlias, cast
+
+from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_mcp.tools.binding import CannotBind, TemplateError, compile_condition, compile_template
+from saga_mcp.tools.images import image_of, same_image, size_of
+from saga_mcp.tools.pair import Capture, Pair, Probe, ReadCall, UndoEntry
+from saga_mcp.tools.port import (
+    Absent,
+    Landed,
+    NoVerdict,
+    ProbeVerdict,
+    ReadAnswer,
+    Reader,
+    ReadFailed,
+    StepFacts,
+    ToolAnswer,
+    UndoContext,
+    UndoMissed,
+)
+from saga_mcp.tools.variables import AFTER_OUTCOME, BEFORE_INTENT, NOW, values_of
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What there was: `found`, `result` and `text`, as expressions see it."""
+
+    image: JsonObject
+
+
+@dataclass(frozen=True, slots=True)
+class NotSeen:
+    """It could not be read, or not exactly: nothing may be concluded."""
+
+    reason: str
+
+
+Sight: TypeAlias = Seen | NotSeen
+
+
+class World(StrEnum):
+    """What a guard found."""
+
+    AS_BEFORE = "as_before"
+    AS_LEFT = "as_left"
+    CHANGED = "changed"
+
+
+class Looks:
+    """Reads for pairs.
+
+    Args:
+        reader: Finds what a read calls; `Catalogue.reader`.
+    """
+
+    def __init__(self, reader: Callable[[str], Reader | None]) -> None:
+        self._reader = reader
+
+    async def capture(self, pair: Pair, step: StepFacts) -> Sight:
+        """Read what there is before the step; only for a pair with a capture."""
+        assert pair.capture is not None  # noqa: S101 - see above
+        return await self._look(pair.capture, step, BEFORE_INTENT)
+
+    async def after(self, pair: Pair, step: StepFacts) -> Sight:
+        """Read what the pair wants to know of the time after the step; only for a pair that wants it."""
+        assert pair.after is not None  # noqa: S101 - see above
+        return await self._look(pair.after, step, AFTER_OUTCOME)
+
+    async def guard(self, pair: Pair, step: StepFacts) -> World | NotSeen:
+        """Compare the world with how the step left it, and with how it was before; only for a pair with a guard."""
+        guard = pair.guard
+        assert guard is not None  # noqa: S101 - see above
+        if guard.call is None:
+            return await self._unchanged(pair, step, ignore_order=guard.ignore_order)
+        answer = await self._read(guard.call, step, AFTER_OUTCOME)
+        if isinstance(answer, ReadFailed):
+            return NotSeen(answer.reason)
+        values = values_of(step) | {"now": now_of(answer)}
+        try:
+            if _holds(guard.as_before, AFTER_OUTCOME | NOW, values):
+                return World.AS_BEFORE
+            if _holds(guard.as_left, AFTER_OUTCOME | NOW, values):
+                return World.AS_LEFT
+        except _NOT_DECIDED:
+            return World.CHANGED
+        return NotSeen(answer.error or answer.text) if answer.is_error else World.CHANGED
+
+    async def _unchanged(self, pair: Pair, step: StepFacts, *, ignore_order: bool) -> World | NotSeen:
+        assert pair.capture is not None  # noqa: S101 - a pair guarded so has a capture
+        now = await self._look(pair.capture, step, BEFORE_INTENT, exactly=False)
+        if isinstance(now, NotSeen):
+            return now
+        if same_image(now.image, step.capture, ignore_order=ignore_order):
+            return World.AS_BEFORE
+        left = step.image is not None and same_image(now.image, step.image, ignore_order=ignore_order)
+        return World.AS_LEFT if left else World.CHANGED
+
+    async def probe(self, probe: Probe, step: StepFacts) -> ProbeVerdict:
+        """Ask whether a forward action landed."""
+        answer = await self._read(probe.call, step, AFTER_OUTCOME)
+        values = values_of(step)
+        landed, error = _landed(probe, answer, values)
+        if landed is None:
+            return NoVerdict(error=error)
+        if not landed:
+            return Absent()
+        assert isinstance(answer, ReadAnswer)  # noqa: S101 - without an answer there is no verdict
+        shown = ToolAnswer(content=({"type": "text", "text": answer.text},))
+        if probe.result is None:
+            return Landed(answer=shown, result=None, known=False)
+        try:
+            result = compile_template(probe.result, variables=AFTER_OUTCOME | NOW)
+            return Landed(answer=shown, result=result.bind(values | {"now": now_of(answer)}))
+        except _NOT_DECIDED:  # what it did is not known exactly, only that it did something
+            return Landed(answer=shown, result=None, known=False)
+
+    async def probe_undo(self, probe: Probe, context: UndoContext) -> bool | None:
+        """Ask whether an undo attempt took effect; None: no verdict."""
+        values = late_values(context)
+        answer = await self._read(probe.call, context.step, AFTER_OUTCOME, values)
+        return _landed(probe, answer, values)[0]
+
+    async def read(self, call: ReadCall, context: UndoContext, item: JsonValue) -> ReadAnswer | ReadFailed:
+        """Read what an undo part needs to know right before it is sent."""
+        return await self._read(call, context.step, AFTER_OUTCOME | {"item"}, late_values(context) | {"item": item})
+
+    async def _look(
+        self, capture: Capture, step: StepFacts, variables: frozenset[str], *, exactly: bool = True
+    ) -> Sight:
+        answer = await self._read(capture.call, step, variables)
+        if isinstance(answer, ReadFailed):
+            return NotSeen(answer.reason)
+        values = values_of(step) | {"now": now_of(answer)}
+        known = variables | NOW
+        try:
+            absent = _holds(capture.absent_when, known, values)
+            exact = absent or not exactly or _holds(capture.exact_when, known, values)
+        except _NOT_DECIDED as undecided:
+            return NotSeen(str(undecided))
+        if absent or (capture.null_is_absent and not answer.is_error and answer.result is None):
+            return Seen(image_of(found=False))
+        if answer.is_error:
+            return NotSeen(answer.error or answer.text)
+        if not exact:
+            return NotSeen("what is there cannot be read exactly")
+        size = size_of(answer)
+        if size > capture.max_bytes:
+            return NotSeen(f"what is there takes {size} bytes, more than {capture.max_bytes}")
+        return Seen(image_of(found=True, result=answer.result, text=answer.text))
+
+    async def _read(
+        self,
+        call: ReadCall,
+        step: StepFacts,
+        variables: frozenset[str],
+        values: Mapping[str, JsonValue] | None = None,
+    ) -> ReadAnswer | ReadFailed:
+        reader = self._reader(call.tool)
+        if reader is None:
+            return ReadFailed(reason=f"{call.tool} is not available in this config")
+        if reader.target_id != call.target_id:
+            return ReadFailed(reason=f"{call.tool} now points to another place than when the step was done")
+        try:
+            template = compile_template(cast("JsonValue", call.args), variables=variables)
+            args = template.bind(values_of(step) if values is None else values)
+        except _NOT_DECIDED as unbound:
+            return ReadFailed(reason=f"{call.tool}: {unbound}")
+        return await reader.read(cast("JsonObject", args), step)
+
+
+_NOT_DECIDED = (CannotBind, TemplateError)
+
+
+def done_already(entry: UndoEntry, missed: UndoMissed, context: UndoContext) -> bool:
+    """Whether an undo's error says that there is nothing left to undo (S6.5); in doubt: no."""
+    now: JsonObject = {"text": missed.text or missed.error, "result": missed.result, "error": missed.error}
+    try:
+        return _holds(entry.done_when, AFTER_OUTCOME | NOW, late_values(context) | {"now": now})
+    except _NOT_DECIDED:
+        return False
+
+
+def now_of(answer: ReadAnswer) -> JsonObject:
+    """What expressions see as `now` or `read`."""
+    return {"text": answer.text, "result": answer.result, "error": answer.error}
+
+
+def late_values(context: UndoContext) -> dict[str, JsonValue]:
+    """What is known when an undo is sent."""
+    step = context.step
+    known: dict[str, JsonValue] = {
+        "cause": context.cause,
+        "step": {"key": step.key, "number": step.number, "undo_key": context.undo_key},
+    }
+    return values_of(step) | known
+
+
+def _landed(probe: Probe, answer: ReadAnswer | ReadFailed, values: Mapping[str, JsonValue]) -> tuple[bool | None, str]:
+    if isinstance(answer, ReadFailed):
+        return None, answer.reason
+    condition = compile_condition(probe.landed, variables=AFTER_OUTCOME | NOW)
+    # An error says something only to who asks for it: any other error may have any reason (S4.2).
+    if answer.is_error and ("now", "error") not in condition.paths:
+        return None, answer.error
+    try:
+        return condition.holds({**values, "now": now_of(answer)}), ""
+    except CannotBind as unbound:
+        return None, str(unbound)
+
+
+def _holds(condition: str | bool, variables: frozenset[str], values: Mapping[str, JsonValue]) -> bool:  # noqa: FBT001 - as a pair has it
+    return compile_condition(condition, variables=variables).holds(values)
