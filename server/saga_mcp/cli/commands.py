@@ -10,7 +10,7 @@ from typing import Annotated, cast
 
 import typer
 
-from saga_mcp.cli import act, doctor, export, look, recover, setup
+from saga_mcp.cli import act, adopt, doctor, export, look, recover, setup
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
 from saga_mcp.domain.errors import LogError, Refused
@@ -72,6 +72,7 @@ def _serve_help(
 
 cli.command("check")(setup.check)
 cli.command("init")(setup.init)
+cli.command("adopt")(adopt.adopt)
 cli.command("demo")(setup.demo)
 cli.command("list")(look.list_sagas)
 cli.command("show")(look.show)

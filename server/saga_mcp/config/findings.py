@@ -16,6 +16,7 @@ class Findings:
 
     def __init__(self, lines: Mapping[KeyPath, int]) -> None:
         self._lines = lines
+        self._presets: dict[KeyPath, str] = {}
         self._problems: dict[ConfigProblem, None] = {}
         self._warnings: dict[ConfigProblem, None] = {}
 
@@ -29,15 +30,26 @@ class Findings:
         """What a person should know, in the order of the file."""
         return tuple(sorted(self._warnings, key=_line_of))
 
+    def from_preset(self, path: KeyPath, preset: str) -> None:
+        """Note that what stands at a key is not in the file, but in a preset."""
+        self._presets[path] = preset
+
     def problem(self, path: KeyPath, message: str) -> None:
         """Note a problem."""
         self._problems[self._placed(path, message)] = None
 
     def warn(self, path: KeyPath, message: str) -> None:
-        """Note a warning."""
-        self._warnings[self._placed(path, message)] = None
+        """Note a warning; not of what a preset says, which is not the person's to mend."""
+        if self._preset_of(path) is None:
+            self._warnings[self._placed(path, message)] = None
+
+    def _preset_of(self, path: KeyPath) -> str | None:
+        prefixes = (path[:length] for length in range(len(path), 0, -1))
+        return next((self._presets[each] for each in prefixes if each in self._presets), None)
 
     def _placed(self, path: KeyPath, message: str) -> ConfigProblem:
+        if (preset := self._preset_of(path)) is not None:
+            message = f"in the preset {preset}: {message}"
         known = (self._lines.get(path[:length]) for length in range(len(path), 0, -1))
         return ConfigProblem(show_key(path), message, next((line for line in known if line is not None), None))
 

@@ -13,6 +13,7 @@ from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.models import SECTIONS_LATER, PythonTable, SagaTable, ToolTable
 from saga_mcp.config.pairs import Callables, check_alone, declare_with
+from saga_mcp.config.presets import lay_presets
 from saga_mcp.config.problems import NOT_YET, ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
 from saga_mcp.config.source import read_config
 from saga_mcp.config.upstreams import Upstreams
@@ -64,10 +65,11 @@ def load_config(path: Path, environ: Mapping[str, str], *, code: bool = True) ->
             findings.problem((key,), NOT_YET)
         elif key not in _SECTIONS:
             findings.problem((key,), f"unknown table{did_you_mean(key, _SECTIONS)}")
+    laid = lay_presets(content, findings) if code else content
     read = validate(SagaTable, content.get("saga", {}), ("saga",), findings)
     saga = read.table if read else SagaTable.model_validate({})
     filling = Filling(path.parent, environ, findings)
-    registries, upstreams = _Tools(filling, content, findings).load(OnError(saga.on_error)) if code else ((), ())
+    registries, upstreams = _Tools(filling, laid, findings).load(OnError(saga.on_error)) if code else ((), ())
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, filling, findings) if written else default_database(realm)

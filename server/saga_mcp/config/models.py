@@ -227,6 +227,9 @@ class ToolTable(Table):
     on_repeat: Literal["run", "replay", "refuse"] | None = Field(
         None, description='what a call gets that equals one whose answer the caller has; default: `"run"`'
     )
+    not_restored: str = Field(
+        "", description="what its undo does not bring back, for whoever decides whether to call it"
+    )
     offer: bool = Field(default=True, description="whether agents see it")
 
     @field_validator("undo", mode="before")
@@ -241,14 +244,13 @@ class UpstreamTable(Table):
     `${env:X}` and `${file:X}` are filled in here, in every text of `command` to `headers`.
     """
 
-    later: ClassVar[frozenset[str]] = frozenset({"preset"})
-
     command: str = Field("", description="what is started, and spoken to over its stdin and stdout")
     args: list[str] = Field([], description="its arguments")
     env: dict[str, str] = Field({}, description="its environment, besides what every program needs (PATH, HOME)")
     cwd: str = Field("", description="where it runs, relative to this file; default: where this file is")
     url: str = Field("", description="instead of `command`: where it answers over streamable HTTP")
     headers: dict[str, str] = Field({}, description="of `url`: what each request carries")
+    preset: str = Field("", description="shipped pairs for this server; what `[tools]` says goes before them")
     tools: list[str] | None = Field(None, description="what agents are offered; default: every declared tool")
     read_only: list[str] = Field([], description="tools that change nothing; they need no table of their own")
     trust_read_only_hint: bool = Field(

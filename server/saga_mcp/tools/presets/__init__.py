@@ -66,9 +66,8 @@ class Preset:
 
     def tables_for(self, upstream: str) -> dict[str, JsonObject]:
         """Return the tables of `[tools]` as a config with this upstream would write them."""
-        return {
-            f"{upstream}.{tool}": cast("JsonObject", _qualified(table, upstream)) for tool, table in self.tools.items()
-        }
+        qualified = {tool: _qualified(table, upstream) for tool, table in self.tools.items()}
+        return {f"{upstream}.{tool}": cast("JsonObject", table) for tool, table in qualified.items()}
 
 
 def preset_names() -> tuple[str, ...]:

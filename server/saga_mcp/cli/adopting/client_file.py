@@ -1,0 +1,291 @@
+"""The config file of an MCP client: which servers it names, and the same file with ours in their place.
+
+Pure but for reading: what is written, and when, is decided elsewhere. Every client has its own shape; whatever a file
+holds besides servers stays as it is.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeAlias, cast
+
+from saga_mcp.domain.values import JsonObject, JsonValue
+
+Place: TypeAlias = tuple[str, ...]
+"""Keys from the root of the file to the table of servers."""
+
+OURS = "saga"
+"""The name of our entry."""
+
+_CARRIED = frozenset({"type", "command", "args", "env", "cwd", "url", "headers"})
+_SAID_ONCE = frozenset({"disabled", "autoApprove", "alwaysAllow", "timeout", "description", "gallery", "version"})
+"""Keys that concern the client and not how a server is reached; they end with the entry."""
+
+
+class ClientFileUnusable(Exception):
+    """Nothing can be done with the file; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One server of the file, as it is written there."""
+
+    name: str
+    written: JsonObject
+
+    @property
+    def unusable(self) -> str:
+        """Why it has to stay where it is; empty where it can be adopted."""
+        if self.is_ours:
+            return "it is saga-mcp itself"
+        if self.written.get("disabled") is True:
+            return "it is switched off"
+        if self.written.get("type") == "sse" or str(self.written.get("url", "")).endswith("/sse"):
+            return "it speaks the old SSE transport"
+        if bool(self.command) == bool(self.url):
+            return "it has neither a command nor a url" if not self.command else "it has a command and a url"
+        if unknown := sorted(self.written.keys() - _CARRIED - _SAID_ONCE):
+            return f"it says {', '.join(unknown)}, which saga.toml has no word for"
+        if not self._is_well_formed:
+            return "its args, env or headers are not texts"
+        return ""
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it starts this program."""
+        words = [self.command, *self.args]
+        return "serve" in words and any(re.search(r"saga[-_]mcp", word) for word in words)
+
+    @property
+    def command(self) -> str:
+        """What is started; empty where it is reached by URL."""
+        return _text(self.written.get("command"))
+
+    @property
+    def args(self) -> list[str]:
+        """The arguments of the command."""
+        return _texts(self.written.get("args"))
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What its environment gets."""
+        return _text_map(self.written.get("env"))
+
+    @property
+    def cwd(self) -> str:
+        """Where it runs; empty where the file does not say."""
+        return _text(self.written.get("cwd"))
+
+    @property
+    def url(self) -> str:
+        """Where it answers; empty where it is started."""
+        return _text(self.written.get("url"))
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What each request carries."""
+        return _text_map(self.written.get("headers"))
+
+    @property
+    def _is_well_formed(self) -> bool:
+        args, maps = self.written.get("args", []), (self.written.get("env", {}), self.written.get("headers", {}))
+        return (
+            isinstance(args, list)
+            and all(isinstance(each, str) for each in args)
+            and all(isinstance(each, dict) for each in maps)
+            and isinstance(self.written.get("cwd", ""), str)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ClientFile:
+    """A file with servers in it."""
+
+    path: Path
+    """Without symbolic links: what is replaced is the file itself."""
+    client: str
+    """For people: `Claude Desktop`."""
+    place: Place
+    raw: bytes = field(repr=False)
+    content: JsonObject = field(repr=False)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Its servers, in order."""
+        return tuple(Entry(name, cast("JsonObject", each)) for name, each in _table(self.content, self.place).items())
+
+    @property
+    def folder(self) -> Path:
+        """Where relative paths in it lead to: the project's folder, else the file's own."""
+        hidden = self.path.parent.name in {".cursor", ".vscode"}
+        return self.path.parent.parent if hidden else self.path.parent
+
+    @property
+    def is_of_a_project(self) -> bool:
+        """Whether the file is a project's; else it is a user's."""
+        if self.path.name == ".mcp.json":
+            return True
+        return self.path.parent.name in {".cursor", ".vscode"} and self.folder != Path.home()
+
+    def with_ours(self, adopted: Sequence[str], entry: JsonObject) -> bytes:
+        """Return the file with our entry in the place of the first adopted one, and without the others."""
+        content = copy.deepcopy(self.content)
+        servers = _table(content, self.place)
+        name = OURS if OURS not in servers or OURS in adopted else "saga-mcp"
+        changed: JsonObject = {}
+        for key, value in servers.items():
+            if key not in adopted:
+                changed[key] = value
+            elif name not in changed:
+                changed[name] = entry
+        servers.clear()
+        servers.update(changed)
+        return self._bytes(content)
+
+    def without_ours(self, before: ClientFile) -> bytes:
+        """Return the file as it is, with the servers of an older one back in the place of our entry."""
+        content = copy.deepcopy(self.content)
+        servers = _table(content, self.place)
+        old = {entry.name: entry.written for entry in before.entries}
+        kept = {entry.name: entry.written for entry in self.entries if not entry.is_ours}
+        servers.clear()
+        servers.update(cast("JsonObject", {**{name: kept.get(name, each) for name, each in old.items()}, **kept}))
+        return before.raw if content == before.content else self._bytes(content)
+
+    def _bytes(self, content: JsonObject) -> bytes:
+        indent = re.search(rb"^([ \t]+)\"", self.raw, re.MULTILINE)
+        text = json.dumps(content, indent=indent[1].decode() if indent else 2, ensure_ascii=False)
+        return f"{text}\n".encode()
+
+
+def read_client_file(path: Path, project: Path) -> ClientFile:
+    """Read a client's config.
+
+    Args:
+        path: The file.
+        project: Whose servers are meant, where one file holds those of many projects.
+
+    Raises:
+        ClientFileUnusable: it is not there, or no file of a kind that is known.
+    """
+    path = path.expanduser().resolve()
+    raw, content = _read(path)
+    places: list[Place] = [("mcpServers",), ("servers",), ("mcp", "servers")]
+    projects = content.get("projects")
+    if isinstance(projects, dict):
+        places.insert(0, ("projects", str(project), "mcpServers"))
+    for place in places:
+        table = _found(content, place)
+        if isinstance(table, dict) and table:
+            if not all(isinstance(each, dict) for each in table.values()):
+                raise ClientFileUnusable(f"{path}: not every entry of {'.'.join(place)} is an object")
+            return ClientFile(path, _client(path, place), place, raw, content)
+    if isinstance(projects, dict) and (with_servers := _projects_with_servers(projects)):
+        raise ClientFileUnusable(f"{path} has servers only of {', '.join(with_servers)}: name one with --project")
+    raise ClientFileUnusable(f"{path} names no servers: neither mcpServers nor servers is there and filled")
+
+
+def read_backup(file: ClientFile) -> ClientFile:
+    """Read a client's config as it was before it was adopted.
+
+    Raises:
+        ClientFileUnusable: there is no backup, or it holds no servers where the file has them.
+    """
+    path = backup_of(file.path)
+    raw, content = _read(path)
+    if not isinstance(_found(content, file.place), dict):
+        raise ClientFileUnusable(f"{path} has no servers at {'.'.join(file.place)}")
+    return ClientFile(path, file.client, file.place, raw, content)
+
+
+def default_client_file(environ: Mapping[str, str], home: Path, platform: str = sys.platform) -> Path:
+    """Return where Claude Desktop keeps its config, on this system."""
+    if platform == "win32":
+        base = Path(environ.get("APPDATA") or home / "AppData" / "Roaming")
+        local = Path(environ.get("LOCALAPPDATA") or home / "AppData" / "Local")
+        packaged = local / "Packages" / "Claude_pzs8sxrjxfjjc" / "LocalCache" / "Roaming"
+        base = packaged if (packaged / "Claude").is_dir() else base
+    elif platform == "darwin":
+        base = home / "Library" / "Application Support"
+    else:
+        base = Path(environ.get("XDG_CONFIG_HOME") or home / ".config")
+    return base / "Claude" / "claude_desktop_config.json"
+
+
+def _read(path: Path) -> tuple[bytes, JsonObject]:
+    try:
+        raw = path.read_bytes()
+        content: object = json.loads(raw.decode("utf-8-sig"))
+    except OSError as error:
+        raise ClientFileUnusable(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ClientFileUnusable(f"{path} is not plain JSON ({error}); comments, if any, would be lost") from error
+    if not isinstance(content, dict):
+        raise ClientFileUnusable(f"{path} does not hold an object")
+    return raw, cast("JsonObject", content)
+
+
+def _client(path: Path, place: Place) -> str:
+    if place[-1] == "servers":
+        return "VS Code"
+    if path.parent.name == ".cursor":
+        return "Cursor"
+    if path.name in {".mcp.json", ".claude.json"}:
+        return "Claude Code"
+    return "Claude Desktop" if path.name == "claude_desktop_config.json" else "MCP client"
+
+
+def _found(content: JsonValue, place: Place) -> JsonValue:
+    for key in place:
+        content = content.get(key) if isinstance(content, dict) else None
+    return content
+
+
+def _table(content: JsonObject, place: Place) -> JsonObject:
+    return cast("JsonObject", _found(content, place))
+
+
+def _projects_with_servers(projects: JsonObject) -> list[str]:
+    return [name for name, each in projects.items() if isinstance(each, dict) and each.get("mcpServers")]
+
+
+def _text(value: JsonValue) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _texts(value: JsonValue) -> list[str]:
+    return [str(each) for each in value] if isinstance(value, list) else []
+
+
+def _text_map(value: JsonValue) -> dict[str, str]:
+    return {name: str(each) for name, each in value.items()} if isinstance(value, dict) else {}
+
+
+def backup_of(path: Path) -> Path:
+    """Return where a file is kept as it was before it was adopted."""
+    return path.with_name(f"{path.name}.before-saga-mcp")
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Write a file as a whole or not at all, with the mode that it has.
+
+    Raises:
+        OSError: it could not be written.
+    """
+    new = path.with_name(f"{path.name}.{os.getpid()}.new")
+    try:
+        with new.open("xb") as file:
+            new.chmod(path.stat().st_mode & 0o777 if path.exists() else 0o600)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)

@@ -1,0 +1,129 @@
+"""The course of the command: read the client's file, ask the servers, tell, ask the person, write.
+
+Nothing is written before a person has said yes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from saga_mcp.cli import starter
+from saga_mcp.cli.adopting import reporting
+from saga_mcp.cli.adopting.applying import revert, write
+from saga_mcp.cli.adopting.client_file import (
+    OURS,
+    ClientFile,
+    ClientFileUnusable,
+    backup_of,
+    default_client_file,
+    read_client_file,
+)
+from saga_mcp.cli.adopting.planning import Plan, plan
+from saga_mcp.cli.options import ask
+from saga_mcp.cli.output import CommandFailed, Exit, Output, count
+from saga_mcp.domain.values import JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """The options of the command."""
+
+    config: Path | None
+    skip: Sequence[str]
+    trust_hints: bool
+    dry_run: bool
+    revert: bool
+    yes: bool
+
+
+def run(client_config: Path | None, project: Path, wishes: Wishes, output: Output) -> None:
+    """Adopt the servers of a client's file, or take that back.
+
+    Args:
+        client_config: The file; None for Claude Desktop's.
+        project: Whose servers are meant, where one file holds those of many projects.
+        wishes: The options.
+        output: Where the answer goes.
+
+    Raises:
+        CommandFailed: nothing was changed; the message says why.
+    """
+    try:
+        path = client_config or default_client_file(os.environ, Path.home())
+        file = read_client_file(path, project.expanduser().resolve())
+    except ClientFileUnusable as error:
+        raise CommandFailed(f"{error}. Nothing was changed.", code="unreadable", exit_code=Exit.USAGE) from error
+    (_revert if wishes.revert else _adopt)(file, wishes, output)
+
+
+def _adopt(file: ClientFile, wishes: Wishes, output: Output) -> None:
+    servers = count(len(file.entries), "server")
+    output.remark(f"{file.client} config, {servers}. Each is started to list its tools; no tool is called.")
+    planned = plan(file, wishes.config, wishes.skip, trust_hints=wishes.trust_hints)
+    if not output.as_json:
+        _tell(planned, output)
+    if not wishes.dry_run:
+        ask("Write saga.toml and the client config (a backup is kept)?", yes=wishes.yes)
+        write(planned)
+    if output.as_json:
+        output.json(_json(planned, written=not wishes.dry_run))
+    elif wishes.dry_run:
+        output.text(planned.toml, "Nothing was written. Without --dry-run it is, after you are asked.")
+    else:
+        back = starter.command_line(["saga-mcp", "adopt", str(file.path), "--revert"])
+        output.text(
+            f"Wrote {planned.config}",
+            f"Wrote {file.path}; as it was: {backup_of(file.path)}",
+            f"Restart {file.client} completely. Back: {back}",
+        )
+
+
+def _revert(file: ClientFile, wishes: Wishes, output: Output) -> None:
+    back = revert(file, dry_run=True)
+    if not wishes.dry_run:
+        ask(f"Put back {', '.join(back)} in {file.path}?", yes=wishes.yes)
+        revert(file, dry_run=False)
+    if output.as_json:
+        output.json({"client_config": str(file.path), "put_back": [*back], "written": not wishes.dry_run})
+        return
+    done = "Would put back" if wishes.dry_run else "Put back"
+    output.text(f"{done} {', '.join(back)} in {file.path}. saga.toml and its saga log stay as they are.")
+
+
+def _tell(plan: Plan, output: Output) -> None:
+    output.table(reporting.COLUMNS, reporting.rows(plan.servers, plan.stay))
+    output.text("", *reporting.details(plan.servers))
+    if plan.referred:
+        output.text(
+            "", f"{', '.join(plan.referred)}: the value stays in the client config; saga.toml says ${{env:NAME}}."
+        )
+    if rules := list(reporting.renamed(plan.servers, OURS, _permitted(plan.file.folder))):
+        output.text("", "Tool names change; these permission rules need renaming:", *rules)
+    output.text("")
+
+
+def _permitted(folder: Path) -> list[str]:
+    """Permission rules of Claude Code that name a tool of a server; they are only looked at."""
+    found: dict[str, None] = {}
+    for place in (folder / ".claude" / "settings.json", folder / ".claude" / "settings.local.json"):
+        with contextlib.suppress(OSError, UnicodeDecodeError):
+            found |= dict.fromkeys(re.findall(r"\"(mcp__[^\"()]+)", place.read_text(encoding="utf-8")))
+    return list(found)
+
+
+def _json(plan: Plan, *, written: bool) -> JsonObject:
+    return {
+        "client": plan.file.client,
+        "client_config": str(plan.file.path),
+        "config": str(plan.config),
+        "backup": str(backup_of(plan.file.path)),
+        "written": written,
+        "servers": reporting.as_json(plan.servers, plan.stay),
+        "referred": [*plan.referred],
+        "saga_toml": plan.toml,
+    }

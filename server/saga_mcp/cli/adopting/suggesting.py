@@ -1,0 +1,52 @@
+"""What a catalogue of widely used servers says of tools that no preset knows: for comments, never for a config.
+
+Rows that were only derived from names are not in it; the others were read in schemas and sources, and mostly not run.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import TypedDict, cast
+
+from saga_mcp.cli import adopting
+
+AS_OF = "2026-11"
+
+
+class _Server(TypedDict):
+    read_only: list[str]
+    write: dict[str, list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestions:
+    """What is said of one server."""
+
+    package: str
+    read_only: frozenset[str]
+    write: dict[str, str]
+    """By tool: what kind it may be, and what may undo it."""
+
+
+def suggestions_for(words: Sequence[str]) -> Suggestions | None:
+    """Return what is said of the server whose package is among the words of a command."""
+    for package, server in _catalogue().items():
+        if any(is_package(package, word) for word in words):
+            said = {tool: f"{kind}: {undo}" if undo else kind for tool, (kind, undo) in server["write"].items()}
+            return Suggestions(package, frozenset(server["read_only"]), said)
+    return None
+
+
+def is_package(package: str, word: str) -> bool:
+    """Return whether a word of a command names a package, with or without a version."""
+    return word == package or word.startswith((f"{package}@", f"{package}==", f"{package}["))
+
+
+@cache
+def _catalogue() -> dict[str, _Server]:
+    text = resources.files(adopting).joinpath("suggestions.json").read_text(encoding="utf-8")
+    return cast("dict[str, _Server]", json.loads(text))

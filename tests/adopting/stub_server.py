@@ -1,0 +1,56 @@
+"""An MCP server that is whatever it is told: a name, a version, tools. It writes down when it is started and called.
+
+Without the SDK, because it is started often. Its one argument is a JSON object: `name`, `version`, `log` (a file),
+`tools` (name -> whether it says that it only reads; null where it says nothing), `say` (on stderr), `exit` (at once).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+SPEC: dict[str, Any] = json.loads(sys.argv[1])
+
+
+def note(line: str) -> None:
+    with Path(SPEC["log"]).open("a", encoding="utf-8") as log:
+        log.write(f"{line}\n")
+
+
+def tool(name: str, reads: bool | None) -> dict[str, Any]:  # noqa: FBT001 - as the argument has it
+    hints = {} if reads is None else {"annotations": {"readOnlyHint": reads}}
+    return {"name": name, "inputSchema": {"type": "object"}, **hints}
+
+
+def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    if method == "initialize":
+        server = {"name": SPEC["name"], "version": SPEC["version"]}
+        return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server}
+    if method == "tools/list":
+        return {"tools": [tool(name, reads) for name, reads in SPEC["tools"].items()]}
+    if method == "tools/call":
+        note(f"called {params['name']}")
+        return {"content": [{"type": "text", "text": '{"ok": true}'}]}
+    return None
+
+
+def main() -> None:
+    for line in sys.stdin:
+        message = json.loads(line)
+        if "id" not in message:
+            continue
+        result = answer(message["method"], message.get("params", {}))
+        said = {"error": {"code": -32601, "message": "no"}} if result is None else {"result": result}
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": message["id"], **said}) + "\n")
+        sys.stdout.flush()
+
+
+note(f"started {os.environ.get('SLACK_BOT_TOKEN', '')}".strip())
+if "say" in SPEC:
+    sys.stderr.write(f"{SPEC['say']}\n")
+if "exit" in SPEC:
+    sys.exit(SPEC["exit"])
+main()
