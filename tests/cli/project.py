@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import select
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
@@ -21,6 +22,7 @@ from saga_mcp.cli import commands
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.port import Caller
 
+CTRL_C = b"\x03"
 COMMAND = (str(Path(sys.executable).with_name("saga-mcp")),)
 AGENT = Caller()
 
@@ -248,24 +250,37 @@ _INITIALIZE = (
 
 
 def in_a_terminal(
-    project: Project, *arguments: str, typed: bytes = b"", columns: int = 80, env: Mapping[str, str] | None = None
+    project: Project,
+    *arguments: str,
+    typed: bytes = b"",
+    after: bytes = b"",
+    columns: int = 80,
+    env: Mapping[str, str] | None = None,
 ) -> tuple[int, str]:
-    """Run the command in a terminal of that width, type, and return its exit code and what was on the screen."""
+    """Run the command in a terminal of that width, type, and return its exit code and what was on the screen.
+
+    What is typed is typed once `after` is on the screen; whoever types Ctrl-C has to wait for somebody to hear it.
+    """
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(project.folder)
         environment = {**ENVIRONMENT, "COLUMNS": str(columns), "TERM": "xterm", **(env or {})}
         os.execve(COMMAND[0], [*COMMAND, *arguments], environment)  # noqa: S606 - our own command
-    os.write(terminal, typed)
     screen = b""
-    while chunk := _read(terminal):
+    while after not in screen and (chunk := _read(terminal)):
+        screen += chunk
+    os.write(terminal, typed)
+    while chunk := _read(terminal, again=typed if typed == CTRL_C else b""):
         screen += chunk
     os.close(terminal)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), screen.decode()
 
 
-def _read(terminal: int) -> bytes:
+def _read(terminal: int, again: bytes = b"") -> bytes:
     try:
+        # Python misses a Ctrl-C that comes just before it begins to read, until the next key.
+        while again and not select.select([terminal], [], [], 1.0)[0]:
+            os.write(terminal, again)
         return os.read(terminal, 4096)
     except OSError:  # Linux says so where the other end is closed
         return b""

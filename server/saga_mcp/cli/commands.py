@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import traceback
 from importlib.metadata import version
@@ -10,7 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
-from saga_mcp.cli import act, adopt, doctor, export, look, recover, setup
+from saga_mcp.cli import act, adopt, doctor, export, look, recover, setup, streams
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
 from saga_mcp.domain.errors import LogError, Refused
@@ -96,14 +95,18 @@ def run(arguments: list[str]) -> int:
         The exit code (see `Exit`); 130 after Ctrl-C, 141 where the reader of stdout is gone.
     """
     as_json = "--json" in arguments
+    streams.make_usable()
     configure_logging("warning", json=False, stream=sys.stderr)
     try:
         code = _run(arguments, as_json=as_json)
-        sys.stdout.flush()
+        streams.flush()
     except (BrokenPipeError, SystemExit):  # Typer ends the process by itself for this, and for nothing else
-        # What is still buffered must not be tried again, with a complaint, when the interpreter ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        streams.give_up()
         return _PIPE_CLOSED
+    except streams.OutputLost as error:
+        streams.give_up()
+        report(CommandFailed(str(error)), as_json=False)
+        return Exit.FAILED
     return code
 
 
@@ -124,7 +127,7 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
         return Exit.USAGE
     except (KeyboardInterrupt, typer.Abort):
         code = _INTERRUPTED
-    except BrokenPipeError:
+    except (BrokenPipeError, streams.OutputLost):
         raise
     except Exception as error:  # noqa: BLE001 - the last line of defence of a program that others run
         traceback.print_exc(file=sys.stderr)
@@ -133,7 +136,8 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
         )
         return Exit.FAILED
     if code == _INTERRUPTED:  # Typer turns Ctrl-C into this code by itself
-        sys.stderr.write("Interrupted. What was recorded stays recorded: see `saga-mcp list`.\n")
+        message = "Interrupted. What was recorded stays recorded: see `saga-mcp list`."
+        report(CommandFailed(message, code="interrupted"), as_json=as_json)
     return code if isinstance(code, int) else Exit.DONE
 
 

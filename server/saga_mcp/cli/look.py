@@ -16,6 +16,7 @@ from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
 from saga_mcp.cli.output import CommandFailed, Output, age, count
 from saga_mcp.cli.timeline import timeline, timeline_json
 from saga_mcp.domain.attention import items, summary
+from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
 from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.state import Saga
@@ -132,7 +133,8 @@ def list_sagas(
             views.saga_table(output, shown, alive, time.time())
         if len(found) > limit:
             output.text(f"... and {len(found) - limit} older: --limit {len(found)}")
-        output.text(*_who_goes_on(ground), f"{views.states(found)}, in {ground.database}")
+        going = any(row.busy for row in found)
+        output.text(*_who_goes_on(ground, going=going), f"{views.states(found)}, in {ground.database}")
 
     anyio.run(run)
 
@@ -153,7 +155,9 @@ def attention(*, config: ConfigOption = None, as_json: JsonOption = False) -> No
             return
         if found:
             views.waiting_table(output, found, time.time())
-        output.text(*_who_goes_on(ground), f"{count(len(found), 'item')} for a person, in {ground.database}")
+        output.text(
+            *_who_goes_on(ground, going=False), f"{count(len(found), 'item')} for a person, in {ground.database}"
+        )
 
     anyio.run(run)
 
@@ -166,6 +170,7 @@ def show(
         bool, typer.Option("--diff", help="What was there before each step, where that was captured.")
     ] = False,
     values: ValuesOption = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="At most that many steps, the newest.")] = 200,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -197,10 +202,15 @@ def show(
                 shown["diff"] = diff_json(saga, step)
             output.json({**_where(ground), **shown, "summary": summary(saga)})
             return
-        _show_text(output, saga, step, records, with_timeline=with_timeline, values=values)
+        if step is not None:
+            _item_text(output, saga, step, values=values and not with_timeline)
+        if with_timeline:
+            output.text(*timeline(records, values=values), "")
+        elif step is None:
+            views.saga_text(output, saga, records[0].at, values=values, limit=limit)
         if with_diff:
             output.text(*diff(saga, step), "")
-        output.text(*_who_goes_on(ground), summary(saga))
+        output.text(*_who_goes_on(ground, going=busy(saga)), summary(saga))
 
     anyio.run(run)
 
@@ -228,26 +238,19 @@ def _show_json(saga: Saga, step: int | None, *, values: bool) -> JsonObject:
     }
 
 
-def _show_text(
-    output: Output, saga: Saga, step: int | None, records: list[Record], *, with_timeline: bool, values: bool
-) -> None:
-    if step is not None:
-        item = item_at(saga, step)
-        found = saga.find_step(step)
-        if found is not None:
-            views.step_text(output, found, values=values and not with_timeline)
-        if item is None:
-            output.text("Nothing waits for a person here.")
-        else:
-            output.text(f"{item.name}  {views.what(item)}")
-            output.text(*(f"  saga-mcp {_command(verb, item.name)}" for verb in verbs(item)))
-            if held := blocked(saga, step):
-                output.text(f"It holds up {count(held, 'older step')}.")
-        output.text("")
-    if with_timeline:
-        output.text(*timeline(records, values=values), "")
-    elif step is None:
-        views.saga_text(output, saga, records[0].at, values=values)
+def _item_text(output: Output, saga: Saga, step: int, *, values: bool) -> None:
+    item = item_at(saga, step)
+    found = saga.find_step(step)
+    if found is not None:
+        views.step_text(output, found, values=values)
+    if item is None:
+        output.text("Nothing waits for a person here.")
+    else:
+        output.text(f"{item.name}  {views.what(item)}")
+        output.text(*(f"  saga-mcp {_command(verb, item.name)}" for verb in verbs(item)))
+        if held := blocked(saga, step):
+            output.text(f"It holds up {count(held, 'older step')}.")
+    output.text("")
 
 
 def _command(verb: str, item: str) -> str:
@@ -313,8 +316,14 @@ def _where(ground: Ground) -> JsonObject:
     return {"realm": ground.realm, "database": ground.database, "servers": [_server_json(each) for each in servers]}
 
 
-def _who_goes_on(ground: Ground) -> list[str]:
-    """Who goes on with what is shown: what a person has to know before they trust it."""
+def _who_goes_on(ground: Ground, *, going: bool) -> list[str]:
+    """Who goes on with what is shown: what a person has to know before they trust it.
+
+    Args:
+        ground: whose servers.
+        going: something is running or due in what is shown.
+    """
     if servers := ground.servers():
         return [f"Alive: {servers_words(servers)}."]
-    return [f"No server of the realm {ground.realm} is alive: nothing goes on until one starts, or `saga-mcp recover`."]
+    halted = ": nothing goes on until one starts, or `saga-mcp recover`" if going else ""
+    return [f"No server of the realm {ground.realm} is alive{halted}."]

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from saga_mcp.cli.output import CommandFailed, wrong_usage
+from saga_mcp.cli.streams import interruptible
 
 ConfigOption = Annotated[
     Path | None,
@@ -70,7 +71,15 @@ def ask(question: str, *, yes: bool) -> None:
     """Ask before something is changed.
 
     Raises:
-        CommandFailed: the answer is no.
+        CommandFailed: the answer is no, Ctrl-C or the end of the input.
     """
-    if not yes and not typer.confirm(question, err=True):
+    if yes:
+        return
+    try:
+        with interruptible():
+            agreed = typer.confirm(question, err=True)
+    except (typer.Abort, KeyboardInterrupt):
+        sys.stderr.write("\n")
+        agreed = False
+    if not agreed:
         raise CommandFailed("Nothing was changed.", code="declined")

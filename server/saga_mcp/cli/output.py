@@ -6,6 +6,7 @@ answer, errors included, so that a script never has to read prose.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -18,6 +19,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from saga_mcp.cli import streams
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.edge.clean import escape
 
@@ -78,11 +80,11 @@ class Output:
 
     def json(self, value: JsonValue) -> None:
         """Print the answer of `--json`."""
-        sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=True) + "\n")
+        streams.write(json.dumps(value, indent=2, ensure_ascii=True) + "\n")
 
     def text(self, *lines: str) -> None:
         """Print lines for people; what came from outside is escaped by whoever put it in."""
-        sys.stdout.write("".join(f"{line}\n" for line in lines))
+        streams.write("".join(f"{line}\n" for line in lines))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         """Print a table, or one block a row where the terminal is too narrow for it; nothing is cut off either way.
@@ -94,7 +96,14 @@ class Output:
         cells = [[escape(cell) for cell in row] for row in rows]
         width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else _WIDE
         plain = bool(os.environ.get("NO_COLOR"))  # Rich by itself would leave bold in
-        console = Console(file=sys.stdout, width=width, highlight=False, color_system=None if plain else "auto")
+        rendered = io.StringIO()  # not stdout itself, whose troubles `streams` knows
+        console = Console(
+            file=rendered,
+            force_terminal=sys.stdout.isatty(),
+            width=width,
+            highlight=False,
+            color_system=None if plain else "auto",
+        )
         if _least_width(columns, cells) > console.width:
             label = max(map(len, columns))
             for row in cells:
@@ -106,6 +115,7 @@ class Output:
         for row in cells:
             table.add_row(*(Text(cell) for cell in row))
         console.print(table)
+        streams.write(rendered.getvalue())
 
     def remark(self, text: str) -> None:
         """Tell a person what is going on; never part of the answer."""

@@ -190,8 +190,8 @@ def do(item: Item) -> str:
     return " | ".join(verbs(item)) or f"show {item.saga_id} --timeline"
 
 
-def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool = False) -> None:
-    """Print one saga, but for the line that sums it up."""
+def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, limit: int) -> None:
+    """Print one saga, but for the line that sums it up; of its steps the newest `limit`."""
     purpose = f'  "{escape(saga.purpose)}"' if saga.purpose else ""
     output.text(f"{saga.id}{purpose}", f"opened {local_time(opened_at)} in realm {escape(saga.realm)}")
     if saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}:
@@ -199,17 +199,20 @@ def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool = Fa
         output.text(f"undone because {why(saga, lambda tool: tool)}{reason}")
     if saga.savepoints:
         output.text(f"save-points: {', '.join(escape(mark.name) for mark in saga.savepoints)}")
-    if saga.steps:
+    steps = saga.steps[-limit:]
+    if steps:
         output.text("")
+        if len(steps) < len(saga.steps):
+            output.text(f"... {len(saga.steps) - len(steps)} older steps: --limit {len(saga.steps)}")
         output.table(
             ("STEP", "TOOL", "KIND", "STATE", "UNDO", "ERROR"),
             [
                 (str(step.number), step.tool, step.kind.value, _state(step), undo_state(step), _cut(step.error))
-                for step in saga.steps
+                for step in steps
             ],
         )
     if values:
-        for step in saga.steps:
+        for step in steps:
             _values_text(output, step)
     if found := items(saga):
         output.text("")
