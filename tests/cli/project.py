@@ -270,7 +270,8 @@ def in_a_terminal(
     while after not in screen and (chunk := _read(terminal)):
         screen += chunk
     os.write(terminal, typed)
-    while chunk := _read(terminal, again=typed if typed == CTRL_C else b""):
+    seen = len(screen)
+    while chunk := _read(terminal, again=typed if typed == CTRL_C and b"\n" not in screen[seen:] else b""):
         screen += chunk
     os.close(terminal)
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), screen.decode()
@@ -278,7 +279,8 @@ def in_a_terminal(
 
 def _read(terminal: int, again: bytes = b"") -> bytes:
     try:
-        # Python misses a Ctrl-C that comes just before it begins to read, until the next key.
+        # Python misses a Ctrl-C that comes just before it begins to read, until the next key. One that is heard begins
+        # a new line.
         while again and not select.select([terminal], [], [], 1.0)[0]:
             os.write(terminal, again)
         return os.read(terminal, 4096)
