@@ -55,7 +55,7 @@ def _alone(
         look.status_page(config, as_json=as_json)
 
 
-@cli.command("serve")
+@cli.command("serve", short_help="Serve MCP over stdio; started by the client.")
 def _serve_help(
     *,
     config: ConfigOption = None,
@@ -69,23 +69,23 @@ def _serve_help(
     # Never runs: `main` takes a running `serve` out before Typer is imported. It stands here to be found and explained.
 
 
-cli.command("check")(setup.check)
-cli.command("init")(setup.init)
+cli.command("check", short_help="Check the config and the tools; serve nothing.")(setup.check)
+cli.command("init", short_help="Write a starter saga.toml and tools.py.")(setup.init)
 cli.command("adopt")(adopt.adopt)
-cli.command("demo")(setup.demo)
+cli.command("demo", short_help="Run two small sagas in a temporary folder.")(setup.demo)
 cli.command("list")(look.list_sagas)
 cli.command("show")(look.show)
 cli.command("attention")(look.attention)
 cli.command("commit")(act.commit)
 cli.command("abort")(act.abort)
-cli.command("retry")(act.retry)
-cli.command("resolve")(act.resolve)
+cli.command("retry", short_help="Let what is stuck try again, with the same key.")(act.retry)
+cli.command("resolve", short_help="Say what you found out or did about an item.")(act.resolve)
 cli.command("exempt")(act.exempt)
 cli.command("probe")(recover.probe)
-cli.command("recover")(recover.recover)
-cli.command("doctor")(doctor.doctor)
-cli.command("export")(export.export)
-cli.command("schema")(export.schema)
+cli.command("recover", short_help="Do what is due without serving, then end.")(recover.recover)
+cli.command("doctor", short_help="Look for what could keep sagas from being driven.")(doctor.doctor)
+cli.command("export", short_help="Print every event of a saga, one JSON object a line.")(export.export)
+cli.command("schema", short_help="Print the JSON Schema of saga.toml.")(export.schema)
 
 
 def run(arguments: list[str]) -> int:
