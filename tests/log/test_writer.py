@@ -100,10 +100,15 @@ async def test_in_an_unsettled_batch_everyone_is_told_what_concerns_him(
 ) -> None:
     monkeypatch.setattr(writer, "was_stored", _unreadable)
     await log.decide("sg-a", opening())
-    failing_commits.next = sqlite3.Connection.commit
-    first, refused, second = await asyncio.gather(
+
+    def refuse(saga: Saga) -> Decision:
+        failing_commits.next = sqlite3.Connection.commit
+        return _refuse(saga)
+
+    _, first, refused, second = await asyncio.gather(
+        log.decide("sg-b", looking),  # alone; the others wait together
         log.decide("sg-a", intending()),
-        log.decide("sg-a", _refuse),
+        log.decide("sg-a", refuse),
         log.decide("sg-a", intending()),
         return_exceptions=True,
     )
@@ -119,12 +124,17 @@ async def test_a_decision_that_keeps_losing_is_told_so(log: SqlSagaLog, monkeypa
     """SQLite holds the write lock, so there it cannot happen; a database with row locks only gets here."""
     await log.decide("sg-a", opening())
     monkeypatch.setattr(Batches, "_swap", _lose)
-    results = await asyncio.gather(log.decide("sg-a", intending()), log.decide("sg-a", looking), return_exceptions=True)
-    assert [type(result) for result in results] == [LogConflict, LogConflict]
+    results = await asyncio.gather(
+        log.decide("sg-a", intending()),  # alone
+        log.decide("sg-a", intending()),
+        log.decide("sg-a", looking),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [LogConflict] * 3
     assert (await log.load("sg-a")).seq == 1
 
 
-async def test_callers_that_wait_together_share_one_commit(log: SqlSagaLog) -> None:
+async def test_whoever_comes_while_the_first_one_is_written_shares_one_commit(log: SqlSagaLog) -> None:
     await asyncio.gather(*(log.decide(f"sg-{number}", opening()) for number in range(64)))
     commits: list[Connection] = []
 
@@ -136,7 +146,7 @@ async def test_callers_that_wait_together_share_one_commit(log: SqlSagaLog) -> N
         await asyncio.gather(*(log.decide(f"sg-{number}", intending()) for number in range(64)))
     finally:
         event.remove(Engine, "commit", count)
-    assert len(commits) == 1
+    assert len(commits) == 2  # the first one's own, and that of the other 63
 
 
 async def test_a_look_at_the_state_writes_nothing(log: SqlSagaLog, tmp_path: Path) -> None:

@@ -1,7 +1,9 @@
 """Group commit: what waits is written in one transaction (DESIGN.md section 6).
 
-The write belongs to a task of its own, so no caller can cancel it. It decides when a batch starts, how long a taken
-lock is waited for, and who is told what; the batch itself runs elsewhere as one function.
+Who comes while nothing is being written writes at once, alone: that saves a task and two turns of the event loop. Who
+comes meanwhile queues up for a task that writes what waits. No caller can cancel what another one waits for, and what
+is being written is written, whoever waits. Here is decided when a batch starts, how long a taken lock is waited for,
+and who is told what; the batch itself runs elsewhere as one function.
 """
 
 from __future__ import annotations
@@ -70,19 +72,37 @@ class Writer:
         self._id = secrets.token_hex(8)
         self._attempts = itertools.count(1)
         self._waiting: list[_Request] = []
+        self._writing = False
         self._task: asyncio.Task[None] | None = None
+        """Writes what waits; kept, for the event loop forgets tasks that nobody holds."""
         self._closing = False
+        self._at_rest: asyncio.Future[None] | None = None
+        """Set when nothing is being written any more, where somebody waits for that."""
 
     async def decide(self, saga_id: str, decide: Decide) -> Decided:
-        """Queue a decision and wait for its outcome; the port's `decide`."""
+        """Write a decision and wait for its outcome; the port's `decide`."""
         if self._closing:
             raise LogClosed(f"this process is closing its saga log; {NOTHING}")
         done: asyncio.Future[Decided] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Request(saga_id, decide, done, time.monotonic()))
-        if self._task is None or self._task.done():
-            # Starts in the next turn of the loop, after everyone who is ready now has queued up.
-            self._task = asyncio.create_task(self._drain(), name="saga log writer")
+        request = _Request(saga_id, decide, done, time.monotonic())
+        if self._writing:
+            self._waiting.append(request)
+        else:
+            self._writing = True
+            try:
+                await self._write([request])
+            finally:
+                self._go_on()
         return await done
+
+    def _go_on(self) -> None:
+        """Leave what came meanwhile to a task."""
+        if self._waiting:
+            self._task = asyncio.create_task(self._drain(), name="saga log writer")
+            return
+        self._writing = False
+        if self._at_rest is not None and not self._at_rest.done():
+            self._at_rest.set_result(None)
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:
         """Raise a realm's watched time in a transaction of its own; the port's `observe`."""
@@ -99,9 +119,10 @@ class Writer:
     async def aclose(self) -> None:
         """Write what waits, give up on a taken lock, accept nothing new, and end the connection."""
         self._closing = True
-        if self._task is not None:
+        if self._writing:
+            self._at_rest = asyncio.get_running_loop().create_future()
             with anyio.move_on_after(CLOSE_WITHIN_S, shield=True):
-                await asyncio.wait([self._task])
+                await self._at_rest
         await self._thread.aclose()
 
     async def _drain(self) -> None:
@@ -109,6 +130,7 @@ class Writer:
             batch, self._waiting = self._waiting[:LARGEST_BATCH], self._waiting[LARGEST_BATCH:]
             await self._write(batch)
             await asyncio.sleep(0)  # lets those who were just answered join the next batch
+        self._go_on()
 
     async def _write(self, batch: Sequence[_Request]) -> None:
         delay_s = FIRST_DELAY_S
