@@ -14,7 +14,7 @@ import anyio
 from tests.edge.raw_stdio_client import Message, RawClient, started
 from tests.world.reading import World
 
-BOUND_S = 20.0
+BOUND_S = 30.0
 REPOSITORY = Path(__file__).parents[2]
 LEDGER = REPOSITORY / "tests" / "world" / "ledger.py"
 DYING = REPOSITORY / "tests" / "e2e" / "dying_server.py"

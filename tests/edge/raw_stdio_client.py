@@ -10,7 +10,7 @@ import anyio
 import anyio.abc
 from anyio.streams.buffered import BufferedByteReceiveStream
 
-BOUND_S = 10.0
+BOUND_S = 30.0
 Message = dict[str, Any]
 
 
