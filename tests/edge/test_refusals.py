@@ -152,6 +152,7 @@ async def test_refusal_codes_are_those_of_the_contract() -> None:
     """DESIGN.md 5.3 lists them; programs tell refusals by them."""
     known = {
         "saga_not_found", "saga_closed", "saga_aborted", "savepoint_not_found", "step_unsettled", "commit_refused",
-        "pivot_passed", "kind_refused", "key_reused", "repeat_refused", "item_refused", "capture_failed", "resource_held",
+        "pivot_passed", "kind_refused", "key_reused", "repeat_refused", "item_refused", "capture_failed",
+        "resource_held",
     }  # fmt: skip
     assert {refusal.code for refusal in Refused.__subclasses__()} == known
