@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +61,7 @@ class Desk:
         log = self.folder / "stub.log"
         return log.read_text().splitlines() if log.exists() else []
 
-    def server(self, name: str, tools: dict[str, bool | None], **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
+    def server(self, name: str, tools: Mapping[str, object], **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         """The entry of a stub server."""
         spec = {"name": name, "version": "1.0.0", "tools": tools, "log": str(self.folder / "stub.log"), **more}
         return {"command": sys.executable, "args": [str(STUB), json.dumps(spec)]}

@@ -1,7 +1,8 @@
 """An MCP server that is whatever it is told: a name, a version, tools. It writes down when it is started and called.
 
 Without the SDK, because it is started often. Its one argument is a JSON object: `name`, `version`, `log` (a file),
-`tools` (name -> whether it says that it only reads; null where it says nothing), `say` (on stderr), `exit` (at once).
+`tools` (name -> whether it says that it only reads, null where it says nothing; or its input schema), `say` (on
+stderr), `exit` (at once).
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ def note(line: str) -> None:
         log.write(f"{line}\n")
 
 
-def tool(name: str, reads: bool | None) -> dict[str, Any]:  # noqa: FBT001 - as the argument has it
-    hints = {} if reads is None else {"annotations": {"readOnlyHint": reads}}
-    return {"name": name, "inputSchema": {"type": "object"}, **hints}
+def tool(name: str, said: dict[str, Any] | bool | None) -> dict[str, Any]:  # noqa: FBT001 - as the argument has it
+    hints = {"annotations": {"readOnlyHint": said}} if isinstance(said, bool) else {}
+    return {"name": name, "inputSchema": said if isinstance(said, dict) else {"type": "object"}, **hints}
 
 
 def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
@@ -30,7 +31,7 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         server = {"name": SPEC["name"], "version": SPEC["version"]}
         return {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": server}
     if method == "tools/list":
-        return {"tools": [tool(name, reads) for name, reads in SPEC["tools"].items()]}
+        return {"tools": [tool(name, said) for name, said in SPEC["tools"].items()]}
     if method == "tools/call":
         note(f"called {params['name']}")
         return {"content": [{"type": "text", "text": '{"ok": true}'}]}

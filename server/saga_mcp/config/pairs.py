@@ -140,6 +140,7 @@ def declare_alone(base: Pair, read: Read[ToolTable], callables: Callables, findi
         timeout_s=timeout_s,
         hard_deadline_s=table.hard_deadline_s or 10 * timeout_s,
         settle_s=base.settle_s if table.settle_s is None else table.settle_s,
+        not_restored=table.not_restored,
     )
     _check_whole(("tools", base.tool), pair, base.tool.partition(".")[2], read.unread, findings)
     return pair
@@ -172,6 +173,7 @@ class _Overlay:
             timeout_s=timeout_s,
             hard_deadline_s=float(deadline_s),
             settle_s=coded.settle_s if table.settle_s is None else table.settle_s,
+            not_restored=table.not_restored,
         )
         if kind is not Kind.COMPENSABLE:
             return replace(changed, undo=(), safe_if_absent=False)

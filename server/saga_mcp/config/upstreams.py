@@ -174,6 +174,7 @@ class Upstreams:
             prefix=prefix,
             rules=rules,
             tools=tuple(tools),
+            preset=written.preset,
         )
 
     def _check_rules(self, path: KeyPath, rules: AnswerRules, written: Collection[str]) -> None:

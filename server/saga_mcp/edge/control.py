@@ -35,6 +35,8 @@ class Desk:
 
     service: SagaService
     names: Names
+    residues: Names
+    """What the undo of a tool does not bring back, by the tool's name in the config."""
     now: Callable[[], float]
     """Wall clock in seconds since the epoch; only ages are made of it."""
 
@@ -168,7 +170,13 @@ async def _status(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> t
         view = list_view(rows, conversation=asked.caller.conversation, now=desk.now())
         return control_reply(_json(view), view)
     look = Look.at(await desk.service.saga(read_saga_id(arguments.saga_id)))
-    view = saga_view(look, desk.names, deadline(look, desk.service.settings), after_step=arguments.after_step)
+    view = saga_view(
+        look,
+        desk.names,
+        deadline(look, desk.service.settings),
+        residues=desk.residues,
+        after_step=arguments.after_step,
+    )
     return control_reply(_json(view), view, look=look)
 
 

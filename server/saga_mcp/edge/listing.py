@@ -122,7 +122,7 @@ def govern(tool: Tool, *, audit_reads: bool = False) -> Governed:
     key_name = _free("step_key", known) if governs and listing.takes_step_key else ""
     facts_name = _free("saga", _properties(listing.output_schema or {}), moved="saga__facts")
     added = {id_name: wording.SAGA_ID, key_name: wording.STEP_KEY}
-    line = wording.kind_line(kind, [entry.action for entry in tool.pair.undo])
+    line = wording.kind_line(kind, [entry.action for entry in tool.pair.undo], tool.pair.not_restored)
     listed = types.Tool(
         name=tool.offered,
         title=listing.title or None,

@@ -56,7 +56,13 @@ def build_server(
     if taken := CONTROLS.keys() & catalogue.offered.keys():
         raise ValueError(f"tools may not have the names of control tools: {', '.join(sorted(taken))}")
     names = {tool.pair.tool: offered for offered, tool in catalogue.offered.items()}
-    desk = Desk(service=service, names=lambda tool: names.get(tool, tool), now=now)
+    residues = {tool.pair.tool: tool.pair.not_restored for tool in catalogue.offered.values()}
+    desk = Desk(
+        service=service,
+        names=lambda tool: names.get(tool, tool),
+        residues=lambda tool: residues.get(tool, ""),
+        now=now,
+    )
     audit_reads = service.settings.audit_reads
     edge = _Edge(desk, GovernedTools(catalogue, audit_reads=audit_reads), _renaming(names))
     return Server(

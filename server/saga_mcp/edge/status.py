@@ -41,12 +41,14 @@ _LONGEST_CAUSE = 400
 _LONGEST_TEXT = 200
 
 
-def saga_view(look: Look, names: Names, deadline: str = "", *, after_step: int = 0) -> JsonObject:
+def saga_view(
+    look: Look, names: Names, deadline: str = "", *, residues: Names = lambda _: "", after_step: int = 0
+) -> JsonObject:
     """One saga, with the page of its steps that begins after `after_step`, and what becomes of it by itself."""
     saga = look.saga
     moves = wording.next_moves(look, busy=busy(saga), deadline=deadline)
     items_page, items_left = _page(look.items, lambda item: _item(saga, item, names), _LIST_BYTES)
-    plan_page, plan_left = _page([*_undo_plan(saga)], lambda planned: _planned(planned, names), _LIST_BYTES)
+    plan_page, plan_left = _page([*_undo_plan(saga)], lambda each: _planned(each, names, residues), _LIST_BYTES)
     marks, _ = _page(saga.savepoints[::-1], lambda mark: escape(mark.name), _LIST_BYTES // 2)
     view: JsonObject = {
         "saga_id": saga.id,
@@ -142,9 +144,11 @@ class _Planned:
     only_after_a_person: bool = False
 
 
-def _planned(planned: _Planned, names: Names) -> JsonObject:
-    shown: JsonObject = {"step": planned.step.number, "tool": names(planned.step.tool), "does": planned.does}
-    return {**shown, "only_after_a_person": True} if planned.only_after_a_person else shown
+def _planned(planned: _Planned, names: Names, residues: Names) -> JsonObject:
+    step = planned.step
+    residue = _cut(residues(step.tool))
+    shown: JsonObject = {"step": step.number, "tool": names(step.tool), "does": planned.does}
+    return {**shown, **present({"only_after_a_person": planned.only_after_a_person, "not_restored": residue})}
 
 
 def _undo_plan(saga: Saga) -> Iterator[_Planned]:

@@ -81,13 +81,19 @@ _LONGEST_REFUSAL = 2_000
 _FINISH_FORWARD = "It can no longer be undone. Finish: saga_commit."
 
 
-def kind_line(kind: Kind, undo: Collection[PartAction]) -> str:
+def kind_line(kind: Kind, undo: Collection[PartAction], not_restored: str = "") -> str:
     """The line that a tool's description gains; never the undo tool's name, which would invite undoing by hand.
 
     Args:
         kind: of the tool.
         undo: what its undo consists of.
+        not_restored: what its undo does not bring back.
     """
+    line = _kind_words(kind, undo)
+    return f"{line} Not restored: {not_restored}." if line and not_restored else line
+
+
+def _kind_words(kind: Kind, undo: Collection[PartAction]) -> str:
     match kind:
         case Kind.COMPENSABLE if PartAction.MANUAL in undo:
             return _PERSON

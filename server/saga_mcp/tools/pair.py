@@ -136,6 +136,8 @@ class Pair:
     settle_s: float = 5.0
     target_id: str = ""
     host: str = ""
+    not_restored: str = ""
+    """What its undo does not bring back, for whoever decides whether to call it."""
     capture: Capture | None = None
     after: Capture | None = None
     """Made after the step succeeded; its undo sees it as `after`."""

@@ -78,6 +78,8 @@ class DeclaredUpstream:
     rules: AnswerRules
     """Of tools that are not declared, which only an undo may call."""
     tools: tuple[DeclaredUpstreamTool, ...] = ()
+    preset: str = ""
+    """Which shipped pairs are laid under what the config says; empty where none are."""
 
 
 def target_id(*where: object) -> str:

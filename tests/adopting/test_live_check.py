@@ -1,0 +1,82 @@
+"""`saga-mcp check` asks the upstreams: what the config takes them for is compared with what they list."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.adopting.desk import SLACK, Answer, Desk
+
+TAKES_ID: dict[str, Any] = {"type": "object", "properties": {"id": {"type": "string"}}, "required": ["id"]}
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def config(desk: Desk, server: dict[str, Any], more: str = "") -> None:
+    lines = [f"{key} = {json.dumps(value)}" for key, value in server.items()]
+    desk.config.write_text("\n".join(['[saga]\nname = "x"', "[upstreams.up]", *lines, more]))
+
+
+def check(desk: Desk, *arguments: str) -> Answer:
+    return desk.run("check", "--json", "--config", str(desk.config), *arguments)
+
+
+def test_a_preset_that_was_made_for_another_version_says_so(desk: Desk) -> None:
+    config(desk, {**desk.server("Slack MCP Server", SLACK, version="2.1.0"), "preset": "slack-archived"})
+    answer = check(desk)
+    assert answer.code == 0
+    (warning,) = answer.json["warnings"]
+    assert warning["key"] == "upstreams.up.preset"
+    assert "2.1.0" in warning["message"]
+
+
+def test_a_preset_that_fits_says_nothing(desk: Desk) -> None:
+    config(desk, {**desk.server("Slack MCP Server", SLACK), "preset": "slack-archived"})
+    answer = check(desk)
+    assert (answer.code, answer.json["warnings"], answer.json["errors"]) == (0, [], [])
+
+
+def test_what_an_undo_cannot_restore_stands_beside_it(desk: Desk) -> None:
+    config(desk, {**desk.server("Slack MCP Server", SLACK), "preset": "slack-archived"})
+    tools = {tool["tool"]: tool for tool in check(desk).json["tools"]}
+    assert "cannot remove one" in tools["up.slack_add_reaction"]["not_restored"]
+
+
+def test_calls_that_do_not_fit_the_servers_schema_are_errors(desk: Desk) -> None:
+    server = desk.server("shop", {"make": TAKES_ID, "unmake": TAKES_ID, "send": None})
+    undo = '[tools."up.make"]\nundo = { tool = "up.unmake", args = { idd = "${args.id}" }, safe_if_absent = true }\n'
+    config(desk, server, undo + '[tools."up.snd"]\nkind = "pivot"\n')
+    answer = check(desk)
+    assert answer.code == 2
+    assert [(each["key"], each["message"]) for each in answer.json["errors"]] == [
+        ('tools."up.make".undo', "up.unmake has no argument idd; did you mean id?"),
+        ('tools."up.make".undo', "up.unmake needs id"),
+        ('tools."up.snd"', "up has no such tool; did you mean up.send?"),
+    ]
+
+
+def test_tools_that_nobody_declared_are_listed(desk: Desk) -> None:
+    config(desk, {**desk.server("shop", {"list": True, "look": True, "send": None}), "read_only": ["look"]})
+    messages = [each["message"] for each in check(desk).json["warnings"]]
+    assert messages == [
+        "not offered: list; the server says that they only read",
+        "not offered: send; [tools] does not say what they do",
+    ]
+
+
+def test_an_upstream_that_does_not_come_up_is_told_and_is_no_error(desk: Desk) -> None:
+    config(desk, {**desk.server("shop", {}, say="no licence", exit=4), "read_only": ["look"]})
+    answer = check(desk)
+    (warning,) = answer.json["warnings"]
+    assert (answer.code, "no licence" in warning["message"]) == (0, True)
+
+
+def test_offline_nothing_is_started(desk: Desk) -> None:
+    config(desk, {**desk.server("shop", {}), "read_only": ["look"]})
+    assert check(desk, "--offline").code == 0
+    assert desk.log == []
