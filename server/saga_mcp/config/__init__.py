@@ -1,6 +1,6 @@
 """Reads `saga.toml`. Only the composition root and the command import this; everything below gets frozen values."""
 
-from saga_mcp.config.load import LoadedConfig, load_config
+from saga_mcp.config.load import LoadedConfig, Survey, load_config, survey_config
 from saga_mcp.config.problems import ConfigError, ConfigInvalid, ConfigMissing, ConfigProblem, report
 from saga_mcp.config.schema import config_schema
 from saga_mcp.config.source import find_config
@@ -11,8 +11,10 @@ __all__ = [
     "ConfigMissing",
     "ConfigProblem",
     "LoadedConfig",
+    "Survey",
     "config_schema",
     "find_config",
     "load_config",
     "report",
+    "survey_config",
 ]

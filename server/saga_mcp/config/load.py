@@ -45,6 +45,20 @@ class LoadedConfig:
     warnings: tuple[ConfigProblem, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Survey:
+    """A config as far as it can be read, problems and all."""
+
+    content: Mapping[str, Any]
+    """What the file says, with the tables of its presets."""
+    registries: tuple[DeclaredRegistry, ...]
+    upstreams: tuple[DeclaredUpstream, ...]
+    """What in it is wrong is among the findings, and may still stand in their pairs."""
+    loaded: LoadedConfig | None
+    """None: there are problems."""
+    findings: Findings
+
+
 def load_config(path: Path, environ: Mapping[str, str], *, code: bool = True) -> LoadedConfig:
     """Read a config and load the code that it names.
 
@@ -56,6 +70,18 @@ def load_config(path: Path, environ: Mapping[str, str], *, code: bool = True) ->
 
     Raises:
         ConfigInvalid: Every problem at once.
+    """
+    survey = survey_config(path, environ, code=code)
+    if survey.loaded is None:
+        raise ConfigInvalid(path.resolve(), survey.findings.problems, survey.findings.warnings)
+    return survey.loaded
+
+
+def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) -> Survey:
+    """Read a config as `load_config` does, for whoever goes on where it has problems.
+
+    Raises:
+        ConfigInvalid: It cannot be read at all.
     """
     path = path.resolve()
     content, lines = read_config(path)
@@ -73,29 +99,32 @@ def load_config(path: Path, environ: Mapping[str, str], *, code: bool = True) ->
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, filling, findings) if written else default_database(realm)
-    if findings.problems or database is None:
-        raise ConfigInvalid(path, findings.problems, findings.warnings)
-    return LoadedConfig(
-        path=path,
-        settings=EngineSettings(
-            realm=realm,
-            on_error=OnError(saga.on_error),
-            on_undo_failure=OnUndoFailure(saga.on_undo_failure),
-            saga_id_required=saga.saga_id == "required",
-            reply_within_s=saga.reply_within_s,
-            probe_for_s=saga.probe_for_s,
-            idle_flag_s=saga.idle_flag_s,
-            idle_end_s=saga.idle_end_s,
-            on_idle=OnIdle(saga.on_idle),
-            audit_reads=saga.audit_reads,
-        ),
-        database=database,
-        database_is_default=not written,
-        realm_is_default=not saga.name,
-        registries=registries,
-        upstreams=upstreams,
-        warnings=findings.warnings,
+    loaded = (
+        None
+        if findings.problems or database is None
+        else LoadedConfig(
+            path=path,
+            settings=EngineSettings(
+                realm=realm,
+                on_error=OnError(saga.on_error),
+                on_undo_failure=OnUndoFailure(saga.on_undo_failure),
+                saga_id_required=saga.saga_id == "required",
+                reply_within_s=saga.reply_within_s,
+                probe_for_s=saga.probe_for_s,
+                idle_flag_s=saga.idle_flag_s,
+                idle_end_s=saga.idle_end_s,
+                on_idle=OnIdle(saga.on_idle),
+                audit_reads=saga.audit_reads,
+            ),
+            database=database,
+            database_is_default=not written,
+            realm_is_default=not saga.name,
+            registries=registries,
+            upstreams=upstreams,
+            warnings=findings.warnings,
+        )
     )
+    return Survey(content=laid, registries=registries, upstreams=upstreams, loaded=loaded, findings=findings)
 
 
 class _Tools:

@@ -4,7 +4,7 @@ Pure: no I/O, no clock. It lives in `tools` because it fills in calls to tools, 
 compiles what it reads; the engine binds.
 """
 
-from saga_mcp.tools.binding.errors import CannotBind, Fault, Problem, TemplateError
+from saga_mcp.tools.binding.errors import CannotBind, Fault, Problem, TemplateError, Why
 from saga_mcp.tools.binding.template import Condition, Placed, Template, compile_condition, compile_template
 from saga_mcp.tools.binding.values import Path
 
@@ -17,6 +17,7 @@ __all__ = [
     "Problem",
     "Template",
     "TemplateError",
+    "Why",
     "compile_condition",
     "compile_template",
 ]

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.binding.analysis import analyse
-from saga_mcp.tools.binding.errors import Fault, Missing, Unfit
+from saga_mcp.tools.binding.errors import Fault, Missing, Mistyped, Unfit
 from saga_mcp.tools.binding.functions import Function, implementations, loops
 from saga_mcp.tools.binding.runtime import cel
 from saga_mcp.tools.binding.scanner import Hole
@@ -23,13 +23,13 @@ from saga_mcp.tools.binding.values import Needs, Path, as_json, exact, follow, n
 _SYNTAX_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*?)(?: expecting .*)?$", re.MULTILINE)
 _FUNCTION_FAILED = re.compile(r"Function '([^']*)' error: Python function call failed: Unfit: (.*?)\. Check function")
 
-_REASONS: Mapping[type[Exception], str] = {
-    KeyError: "a member is missing",
-    IndexError: "an index is beyond the end of a list",
-    OverflowError: "a number does not fit into 64 bits",
-    ZeroDivisionError: "division by zero",
-    TypeError: "an operation does not fit the types of its operands (CEL never converts between them)",
-    ValueError: "an input is not valid Unicode text",
+_REASONS: Mapping[type[Exception], tuple[type[Unfit], str]] = {
+    KeyError: (Missing, "a member is missing"),
+    IndexError: (Unfit, "an index is beyond the end of a list"),
+    OverflowError: (Unfit, "a number does not fit into 64 bits"),
+    ZeroDivisionError: (Unfit, "division by zero"),
+    TypeError: (Mistyped, "an operation does not fit the types of its operands (CEL never converts between them)"),
+    ValueError: (Unfit, "an input is not valid Unicode text"),
 }
 
 
@@ -63,23 +63,24 @@ class Expression:
         try:
             answer = self._program.execute(cel.Context(selected, self._functions))
         except Exception as error:  # noqa: BLE001 - whatever the engine raises, there is no value (S11.3)
-            raise Unfit(self._reason(error, selected)) from None
+            raise self._unfit(error, selected) from None
         return as_json(answer)
 
-    def _reason(self, error: Exception, values: Mapping[str, JsonValue]) -> str:
+    def _unfit(self, error: Exception, values: Mapping[str, JsonValue]) -> Unfit:
         """Say what went wrong in names only; the engine's own words quote values."""
         for path in self.paths:
             try:
                 follow(path, values)
             except Missing as missing:
                 if isinstance(error, KeyError) and error.args[0] in path:
-                    return str(missing)
+                    return missing
             except Unfit as unfit:
                 if isinstance(error, TypeError):
-                    return str(unfit)
+                    return unfit
         if failed := _FUNCTION_FAILED.match(str(error)):
-            return f"{failed[1]}: {failed[2]}"
-        return _REASONS.get(type(error), "a function does not fit the types of its arguments")
+            return Unfit(f"{failed[1]}: {failed[2]}")
+        of_kind, reason = _REASONS.get(type(error), (Mistyped, "a function does not fit the types of its arguments"))
+        return of_kind(reason)
 
 
 def compile_expression(hole: Hole, variables: frozenset[str]) -> Expression | list[Fault]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from saga_mcp.domain.errors import SagaError
 
@@ -58,6 +59,17 @@ class TemplateError(SagaError):
         super().__init__("; ".join(f"{p.path or 'value'}: {p}" for p in self.problems))
 
 
+class Why(StrEnum):
+    """What kind of thing stopped an expression: what a person has to look at."""
+
+    MISSING = "missing"
+    """A member that it names is not there."""
+    TYPES = "types"
+    """A value is of another type than it takes."""
+    VALUE = "value"
+    """Only these very values: another text, a longer list would do."""
+
+
 class CannotBind(SagaError):
     """A template or a condition has no value here.
 
@@ -65,18 +77,30 @@ class CannotBind(SagaError):
         path: Where inside the template's value.
         expression: The source between `${` and `}`.
         reason: What stopped it; names, never values.
+        why: Of what kind that is.
     """
 
-    def __init__(self, path: str, expression: str, reason: str) -> None:
+    def __init__(self, path: str, expression: str, reason: str, why: Why = Why.VALUE) -> None:
         self.path = path
         self.expression = expression
         self.reason = reason
+        self.why = why
         super().__init__(f"{path or 'value'}: ${{{expression}}}: {reason}")
 
 
 class Unfit(Exception):
     """Why one expression has no value; inside this package only, `CannotBind` adds the place."""
 
+    why = Why.VALUE
+
 
 class Missing(Unfit):
     """The member that a path asks for is not there."""
+
+    why = Why.MISSING
+
+
+class Mistyped(Unfit):
+    """A value is of another type than the expression takes."""
+
+    why = Why.TYPES

@@ -12,7 +12,7 @@ from typing import TypeAlias, cast
 
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.binding.cel import Expression, compile_expression
-from saga_mcp.tools.binding.errors import CannotBind, Fault, Problem, TemplateError, Unfit
+from saga_mcp.tools.binding.errors import CannotBind, Fault, Problem, TemplateError, Unfit, Why
 from saga_mcp.tools.binding.scanner import Hole, split
 from saga_mcp.tools.binding.values import Path, as_text
 
@@ -33,7 +33,7 @@ class Placed:
         try:
             return self.expression.evaluate(values)
         except Unfit as unfit:
-            raise CannotBind(self.path, self.expression.source, str(unfit)) from None
+            raise CannotBind(self.path, self.expression.source, str(unfit), unfit.why) from None
 
     def text(self, values: Mapping[str, JsonValue]) -> str:
         """Evaluate, for the inside of longer text.
@@ -45,7 +45,7 @@ class Placed:
         try:
             return as_text(value)
         except Unfit as unfit:
-            raise CannotBind(self.path, self.expression.source, str(unfit)) from None
+            raise CannotBind(self.path, self.expression.source, str(unfit), unfit.why) from None
 
 
 _Node: TypeAlias = (
@@ -108,7 +108,8 @@ class Condition:
             return self._decided
         value = self._decided.value(values)
         if not isinstance(value, bool):
-            raise CannotBind("", self._decided.expression.source, "a condition has to come to true or false")
+            said = "a condition has to come to true or false"
+            raise CannotBind("", self._decided.expression.source, said, Why.TYPES)
         return value
 
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import TypeAlias, cast
 
 from saga_mcp.domain.values import JsonValue
-from saga_mcp.tools.binding.errors import Missing, Unfit
+from saga_mcp.tools.binding.errors import Missing, Mistyped, Unfit
 
 Path: TypeAlias = tuple[str | int, ...]
 """A root variable, then members and list indexes: `("result", "data", 0, "id")`."""
@@ -45,7 +45,8 @@ def follow(path: Path, values: Mapping[str, JsonValue]) -> JsonValue:
 
     Raises:
         Missing: A member is not there.
-        Unfit: The path leads nowhere for another reason. Both name the part.
+        Mistyped: What it goes through has no members.
+        Unfit: The path leads nowhere for another reason. Each names the part.
     """
     root = cast("str", path[0])
     if root not in values:
@@ -62,7 +63,7 @@ def follow(path: Path, values: Mapping[str, JsonValue]) -> JsonValue:
             value = value[part]
         else:
             wanted = "an object" if isinstance(part, str) else "a list"
-            raise Unfit(f"{show(path[:depth])} is {_kind(value)}, not {wanted}")
+            raise Mistyped(f"{show(path[:depth])} is {_kind(value)}, not {wanted}")
     return value
 
 
@@ -184,7 +185,7 @@ def as_json(value: object) -> JsonValue:
     same text.
 
     Raises:
-        Unfit: JSON has no such value.
+        Mistyped: JSON has no such value.
     """
     if value is None or isinstance(value, bool | int | str):
         return value
@@ -197,12 +198,12 @@ def as_json(value: object) -> JsonValue:
     if isinstance(value, dict):
         mapping = cast("dict[object, object]", value)
         if not all(isinstance(key, str) for key in mapping):
-            raise Unfit("the result is a map with keys that are not strings")
+            raise Mistyped("the result is a map with keys that are not strings")
         named = cast("dict[str, object]", mapping)
         return {key: as_json(named[key]) for key in sorted(named)}
     if type(value).__name__ == "OptionalValue":
-        raise Unfit("the result is an optional; take its .value() or .orValue(...)")
-    raise Unfit(f"the result is of type {_kind(value)}, which JSON does not have; convert it with string(...)")
+        raise Mistyped("the result is an optional; take its .value() or .orValue(...)")
+    raise Mistyped(f"the result is of type {_kind(value)}, which JSON does not have; convert it with string(...)")
 
 
 def as_text(value: JsonValue) -> str:
