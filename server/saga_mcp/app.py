@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -68,6 +68,7 @@ async def open_app(
     ends_soon: bool = False,
     clock: Clock | None = None,
     around: Callable[[Catalogue], Catalogue] | None = None,
+    tools_changed: Callable[[], Awaitable[None]] | None = None,
 ) -> AsyncGenerator[App]:
     """Open the log, the tools and the engine, until the block ends.
 
@@ -79,6 +80,7 @@ async def open_app(
         ends_soon: Drive, but do not pass for a server: nobody may leave work to a process that is about to end.
         clock: Time and jitter; default: the machine's.
         around: Puts another catalogue around the real one, as tests do that make tools fail.
+        tools_changed: Called when tools are not what they were listed as.
 
     Raises:
         LogUnavailable: The folder of the database cannot be written.
@@ -104,7 +106,7 @@ async def open_app(
             for registry in registries.values():
                 await stack.enter_async_context(registry.opened())
             if upstreams is not None:
-                await stack.enter_async_context(upstreams.connected())
+                await stack.enter_async_context(upstreams.connected(tools_changed))
         engine = await stack.enter_async_context(
             Engine.running(loaded.settings, log, owners, catalogue, clock=clock, drive=drive)
         )

@@ -18,6 +18,7 @@ import anyio
 from saga_mcp import app
 from saga_mcp.config import ConfigError, LoadedConfig
 from saga_mcp.domain.errors import SagaError
+from saga_mcp.edge.changes import ListChanges
 from saga_mcp.edge.logging import LogLevel, configure_logging
 from saga_mcp.edge.server import build_server
 from saga_mcp.edge.stdio import serve_stdio
@@ -59,8 +60,9 @@ def serve(wire: WireStreams, arguments: list[str]) -> int:
 
 
 async def _serve(wire: WireStreams, loaded: LoadedConfig) -> None:
-    async with app.open_app(loaded) as opened:
-        server = build_server(opened.engine, opened.catalogue)
+    changes = ListChanges()
+    async with app.open_app(loaded, tools_changed=changes.tell) as opened:
+        server = build_server(opened.engine, opened.catalogue, changes=changes)
         gc.freeze()
         gc.enable()
         await serve_stdio(server, wire, drain=opened.engine.drain)

@@ -16,13 +16,14 @@ import mcp_types as types
 import structlog
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler
+from mcp.server.subscriptions import ListenHandler
 
 from saga_mcp.domain.errors import LogError, Refused, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.edge import wording
 from saga_mcp.edge.caller import caller_of
+from saga_mcp.edge.changes import ListChanges
 from saga_mcp.edge.control import CONTROLS, Asked, Desk, Report
 from saga_mcp.edge.deadline import deadline
 from saga_mcp.edge.listing import Governed, GovernedTools, nearest
@@ -40,13 +41,19 @@ _log = structlog.get_logger(__name__)
 
 
 def build_server(
-    service: SagaService, catalogue: Catalogue, *, name: str = "saga-mcp", now: Callable[[], float] = time.time
+    service: SagaService,
+    catalogue: Catalogue,
+    *,
+    changes: ListChanges | None = None,
+    name: str = "saga-mcp",
+    now: Callable[[], float] = time.time,
 ) -> Server[Any]:
     """Return the server that offers `catalogue` and the control tools; run it with any transport of the SDK.
 
     Args:
         service: the running engine.
         catalogue: the governed tools, in the order in which they are listed.
+        changes: tells clients that tools have changed; whoever notices it calls `tell`.
         name: what the server calls itself.
         now: wall clock in seconds since the epoch; only ages in `saga_status` are made of it.
 
@@ -64,7 +71,8 @@ def build_server(
         now=now,
     )
     audit_reads = service.settings.audit_reads
-    edge = _Edge(desk, GovernedTools(catalogue, audit_reads=audit_reads), _renaming(names))
+    changes = changes or ListChanges()
+    edge = _Edge(desk, GovernedTools(catalogue, audit_reads=audit_reads), _renaming(names), changes)
     return Server(
         name,
         version=version("saga-mcp"),
@@ -72,7 +80,7 @@ def build_server(
         on_list_tools=edge.list_tools,
         on_call_tool=edge.call_tool,
         # Without it a client of the modern era is told that the list of tools never changes.
-        on_subscriptions_listen=ListenHandler(InMemorySubscriptionBus()),
+        on_subscriptions_listen=ListenHandler(changes.bus),
     )
 
 
@@ -81,12 +89,14 @@ class _Edge:
     desk: Desk
     governed: Mapping[str, Governed]
     rename: Names
+    changes: ListChanges
     memory: Memory = field(default_factory=Memory)
 
     async def list_tools(
-        self, _ctx: ServerRequestContext[Any, Any], _params: types.PaginatedRequestParams | None
+        self, ctx: ServerRequestContext[Any, Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """The same list for every connection: control tools, then the catalogue's order."""
+        self.changes.seen(ctx)
         control = (control.listed for control in CONTROLS.values())
         return types.ListToolsResult(tools=[*control, *(tool.listed for tool in self.governed.values())])
 

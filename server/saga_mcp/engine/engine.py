@@ -237,8 +237,11 @@ class Engine:
         if saga.phase is Phase.COMPENSATING:
             saga = await settled(saga, deadline, self._shop, self._driver)
         step = saga.step(ticket.number)
-        succeeded = ticket.answer is not None and not ticket.answer.is_error
         in_doubt = not step.settled and step.landed is None
+        # A tool may say that it failed without calling that an error (`failed_when`).
+        succeeded = (
+            ticket.answer is not None and not ticket.answer.is_error and not in_doubt and step.landed is not False
+        )
         code = "" if succeeded else "outcome_unknown" if in_doubt else "step_failed"
         return CallReply(
             answer=ticket.answer,

@@ -25,6 +25,7 @@ from saga_mcp.domain.values import JsonObject
 from saga_mcp.tools.port import UpstreamDown
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.upstream.declared import DeclaredUpstream, Endpoint, Program
+from saga_mcp.tools.upstream.http import NOT_SENT, reached
 from saga_mcp.tools.upstream.known import KnownTool, KnownTools
 from saga_mcp.tools.upstream.lines import FromProgram, ToProgram
 from saga_mcp.tools.upstream.process import Process, running
@@ -192,6 +193,7 @@ class Upstream:
     async def _serve(self, link: _Link) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._list_again, link.client)
+            tasks.start_soon(self._listen, link.client)
             await link.tap.ended.wait()
             tasks.cancel_scope.cancel()
 
@@ -203,6 +205,16 @@ class Upstream:
                 await self._list(client)
             except MCPError as error:
                 _log.warning("upstream_list_failed", upstream=self.name, reason=str(error))
+
+    async def _listen(self, client: Client) -> None:
+        """Hear of changes as the modern era tells them; servers of older ones tell them by themselves."""
+        try:
+            async with client.listen(tools_list_changed=True) as events:
+                async for _ in events:
+                    self._relist.set()
+        except (MCPError, RuntimeError, TimeoutError) as error:
+            # It does not tell: then its list is what it was until it is connected again.
+            _log.debug("upstream_does_not_tell", upstream=self.name, reason=str(error))
 
     async def _list(self, client: Client) -> None:
         tools: list[types.Tool] = []
@@ -263,7 +275,7 @@ class Upstream:
                 await link.client.session.send_request(request, _ANYTHING)
         except MCPError as error:
             if call.answered and call.result is None:
-                return Declined(error.error.code, error.error.message)
+                return self._declined(link, error.error.code, error.error.message)
         except Exception as error:  # noqa: BLE001 - the client's opinion of an answer that is there; or it is torn down
             _log.debug("upstream_client_raised", upstream=self.name, error_type=type(error).__name__)
         if call.result is not None:
@@ -274,11 +286,22 @@ class Upstream:
             await link.ended.wait()
         return Broken(f"the connection to {self.name} broke", end_known=link.process_ended)
 
+    def _declined(self, link: _Link, code: int, message: str) -> Heard:
+        """What an error in place of an answer means; over HTTP it may be the network's, not the upstream's."""
+        if not isinstance(self.declared.place, Endpoint) or code not in {NOT_SENT, types.CONNECTION_CLOSED}:
+            return Declined(code, message)
+        if code == types.CONNECTION_CLOSED:
+            return Broken(message, end_known=False)
+        link.tap.ended.set()  # it is looked for anew
+        return NotSent(f"{self.name}: {message}")
+
 
 @contextlib.asynccontextmanager
 async def _opened(place: Program | Endpoint, name: str) -> AsyncGenerator[tuple[Process | None, Tap]]:
     if isinstance(place, Endpoint):
-        raise NotImplementedError
+        async with reached(place) as tap:
+            yield None, tap
+        return
     async with running(place, name) as process:
         yield process, Tap(FromProgram(process.output, name), ToProgram(process.input, process.exited))
 

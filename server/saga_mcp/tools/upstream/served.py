@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 
 import anyio
@@ -23,14 +23,13 @@ class ServedUpstreams:
     Args:
         declared: What the config says.
         folder: Where what is known of their tools is kept.
-        changed: Called when a tool is not what it was.
     """
 
-    def __init__(
-        self, declared: Iterable[DeclaredUpstream], folder: Path, changed: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, declared: Iterable[DeclaredUpstream], folder: Path) -> None:
+        self._changed = anyio.Event()
         self.upstreams = tuple(
-            Upstream(each, KnownTools(folder / f"{each.name}.json", each.target_id), changed) for each in declared
+            Upstream(each, KnownTools(folder / f"{each.name}.json", each.target_id), self._note_change)
+            for each in declared
         )
         self._by_name = {upstream.name: upstream for upstream in self.upstreams}
         self.tools = tuple(
@@ -61,11 +60,26 @@ class ServedUpstreams:
             answers = self._answers[name] = Answers.of(upstream.declared.rules)
         return UpstreamUndo(upstream=upstream, tool=tool, answers=answers)
 
+    def _note_change(self) -> None:
+        self._changed.set()
+
     @contextlib.asynccontextmanager
-    async def connected(self) -> AsyncGenerator[None]:
-        """Keep them connected until the block ends; nobody waits for one to come up."""
+    async def connected(self, changed: Callable[[], Awaitable[None]] | None = None) -> AsyncGenerator[None]:
+        """Keep them connected until the block ends; nobody waits for one to come up.
+
+        Args:
+            changed: Called when a tool is not what it was.
+        """
         async with anyio.create_task_group() as tasks:
+            if changed is not None:
+                tasks.start_soon(self._tell, changed)
             for upstream in self.upstreams:
                 tasks.start_soon(upstream.run)
             yield
             tasks.cancel_scope.cancel()
+
+    async def _tell(self, changed: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            await changed()
