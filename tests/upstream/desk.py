@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 import anyio
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
+
+from saga_mcp import app
+from saga_mcp.edge.changes import ListChanges
+from saga_mcp.edge.server import build_server
 
 LEDGER = Path(__file__).with_name("ledger_server.py")
 COMMAND = [sys.executable, "-c", "from saga_mcp.cli import main; main()"]
@@ -53,11 +57,14 @@ class Desk:
     """One folder: a config, the ledger's file, the notes of a Python tool."""
 
     folder: Path
-    env: dict[str, str] = field(default_factory=dict[str, str])
 
     @property
     def config(self) -> Path:
         return self.folder / "saga.toml"
+
+    @property
+    def python(self) -> str:
+        return sys.executable
 
     @property
     def world(self) -> Path:
@@ -79,7 +86,7 @@ path = "notes.py:registry"
 [upstreams.ledger]
 command = {json.dumps(sys.executable)}
 args = [{json.dumps(str(LEDGER))}]
-env = {{ LEDGER = "ledger.jsonl", LEDGER_START = "${{env:LEDGER_START}}" }}
+env = {{ LEDGER = "ledger.jsonl" }}
 read_only = ["look"]
 {upstream}
 
@@ -89,9 +96,13 @@ read_only = ["look"]
             encoding="utf-8",
         )
 
-    def go(self) -> None:
-        """Let what hangs go on."""
-        self.world.with_suffix(".go").touch()
+    def switch(self, name: str, *, on: bool = True) -> None:
+        """Say how the ledger behaves; see there."""
+        file = self.world.with_suffix(f".{name}")
+        if on:
+            file.touch()
+        else:
+            file.unlink()
 
     @property
     def lines(self) -> list[Json]:
@@ -122,19 +133,27 @@ read_only = ["look"]
     async def serve(self, **env: str) -> AsyncGenerator[Agent]:
         """The command, with a client of the SDK connected to it."""
         command = [*COMMAND, "serve", "--config", str(self.config)]
-        environ = {**os.environ, "LEDGER_START": "", **self.env, **env}
+        environ = {**os.environ, **env}
         with anyio.fail_after(BOUND_S * 3):
             parameters = StdioServerParameters(command=command[0], args=command[1:], env=environ, cwd=self.folder)
             async with Client(parameters) as client:
                 yield Agent(client)
 
-    async def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[Agent]:
+        """The same in this process, with a client of the SDK in front of it."""
+        changes = ListChanges()
+        async with app.open_app(app.load(self.config), tools_changed=changes.tell) as opened:
+            server = build_server(opened.engine, opened.catalogue, changes=changes)
+            async with Client(server) as client:
+                yield Agent(client)
+
+    async def run(self, *arguments: str) -> tuple[int, str]:
         """Run a command of the product; exit code and output."""
         with anyio.fail_after(BOUND_S):
             result = await anyio.run_process(
                 [*COMMAND, *arguments, "--config", str(self.config)],
                 check=False,
-                env={**os.environ, "LEDGER_START": "", **(env or {})},
             )
         return result.returncode, (result.stdout + result.stderr).decode()
 

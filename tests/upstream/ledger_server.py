@@ -1,7 +1,8 @@
 """A small MCP server over a file, as an upstream of the tests: it keeps what it is told, and fails as it is told.
 
 Each call appends what it did to the file that LEDGER names, so that a test sees what became of the world, whoever has
-died meanwhile. `mode` says how a call fails; LEDGER_START how the server itself does.
+died meanwhile. `mode` says how a call fails. Files beside that file say how the server itself does: `.down` (it ends at
+once), `.noise`, `.changed` (another schema), `.go` (what hangs goes on).
 """
 
 from __future__ import annotations
@@ -9,19 +10,22 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
 import anyio
 import mcp_types as types
+import uvicorn
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.stdio import stdio_server
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp.shared.exceptions import MCPError
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 WORLD = Path(os.environ["LEDGER"])
-START = os.environ.get("LEDGER_START", "")
 WIRE = os.dup(1)
 """Stdout as it was given to us, for noise: the SDK takes the descriptor's number for itself."""
 
@@ -42,6 +46,10 @@ MODES = [
     "unfit",
     "surrogate",
 ]
+
+
+def switched(name: str) -> bool:
+    return WORLD.with_suffix(f".{name}").exists()
 
 
 def write(do: str, **what: object) -> None:
@@ -71,7 +79,7 @@ def die() -> NoReturn:
 
 async def gone_on() -> None:
     """Wait until the test says go."""
-    while not WORLD.with_suffix(".go").exists():  # noqa: ASYNC110 - another process
+    while not switched("go"):  # noqa: ASYNC110 - another process
         await anyio.sleep(0.01)
 
 
@@ -102,6 +110,20 @@ TOOLS = [
         input_schema=_object(["id"], id={"type": "integer"}, mode=_MODE),
     ),
     types.Tool(
+        name="grow",
+        description="Have one tool more.",
+        input_schema=_object([]),
+    ),
+    types.Tool(
+        name="show",
+        title="Show everything",
+        description="Answer with content of every kind.",
+        input_schema=_object([]),
+        icons=[types.Icon(src="data:image/png;base64,AA==")],
+        annotations=types.ToolAnnotations(title="Hinted", read_only_hint=True, open_world_hint=False),
+        _meta={"example.org/tool": 1},
+    ),
+    types.Tool(
         name="say",
         description="Write a line, and answer in text only.",
         input_schema=_object(["text"], text={"type": "string"}, mode=_MODE),
@@ -115,13 +137,50 @@ TOOLS = [
 ]
 
 
+GROWN = types.Tool(name="grown", description="A tool that was not there before.", input_schema=_object([]))
+BUS = InMemorySubscriptionBus()
+
+
+def tools() -> list[types.Tool]:
+    listed = [*TOOLS, *([GROWN] if switched("grown") else [])]
+    if switched("changed"):
+        other = _object(["entry"], entry={"type": "string"})
+        listed = [tool.model_copy(update={"input_schema": other}) if tool.name == "remove" else tool for tool in listed]
+    return listed
+
+
 async def list_tools(_ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     """Two pages."""
-    second = params is not None and params.cursor == "more"
-    return types.ListToolsResult(tools=TOOLS[2:] if second else TOOLS[:2], next_cursor=None if second else "more")
+    if params is not None and params.cursor == "more":
+        return types.ListToolsResult(tools=tools()[2:])
+    return types.ListToolsResult(tools=tools()[:2], next_cursor="more")
 
 
-async def call_tool(_ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+async def grow(ctx: Context) -> types.CallToolResult:
+    WORLD.with_suffix(".grown").touch()
+    await BUS.publish(ToolsListChanged())
+    if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+        await ctx.session.send_tool_list_changed()
+    return _text("grown")
+
+
+SHOWN = types.CallToolResult(
+    content=[
+        types.TextContent(text="one", annotations=types.Annotations(audience=["user"], priority=0.5), _meta={"a": 1}),
+        types.ImageContent(data="AA==", mime_type="image/png"),
+        types.AudioContent(data="AA==", mime_type="audio/wav"),
+        types.ResourceLink(name="page", uri="https://example.org/page", description="a page", size=3),
+        types.EmbeddedResource(
+            resource=types.BlobResourceContents(uri="mem://blob", blob="AA==", mime_type="application/x")
+        ),
+        types.EmbeddedResource(resource=types.TextResourceContents(uri="mem://text", text="two")),
+    ],
+    structured_content={"big": 2**63 - 1, "bigger": 2**70, "none": None, "tiny": 1e-300, "saga": "its own"},
+    _meta={"example.org/answer": {"deep": [1, None]}},
+)
+
+
+async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
     args = dict(params.arguments or {})
     mode = args.pop("mode", "ok")
     write("called", tool=params.name, args=args)
@@ -140,6 +199,8 @@ async def call_tool(_ctx: Context, params: types.CallToolRequestParams) -> types
             os.write(WIRE, b"a line that is no message\n" + b"x" * 100_000 + b"\n")
         case _:
             pass
+    if params.name == "grow":
+        return await grow(ctx)
     result = _did(params.name, args)
     match mode:
         case "fail_after":
@@ -167,6 +228,8 @@ def _did(tool: str, args: Json) -> types.CallToolResult:
         case "remove":
             write("remove", id=args["id"])
             return _text("removed")
+        case "show":
+            return SHOWN
         case "say":
             write("say", text=args["text"])
             return _text(args["text"])
@@ -178,17 +241,34 @@ def _text(text: str, *, is_error: bool = False) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(text=text)], is_error=is_error)
 
 
-async def main() -> None:
-    server = Server("ledger", on_list_tools=list_tools, on_call_tool=call_tool)
+def served() -> Server[Any]:
+    return Server(
+        "ledger", on_list_tools=list_tools, on_call_tool=call_tool, on_subscriptions_listen=ListenHandler(BUS)
+    )
+
+
+async def over_stdio() -> None:
+    server = served()
     async with stdio_server() as (source, sink):
         await server.run(source, sink, server.create_initialization_options(NotificationOptions(tools_changed=True)))
+
+
+def over_http() -> None:
+    """Serve at a free port, and say which on the wire."""
+    with socket.create_server(("127.0.0.1", int(os.environ["LEDGER_PORT"]))) as listening:
+        os.write(WIRE, b"%d\n" % listening.getsockname()[1])
+        app = served().streamable_http_app(stateless_http=True)
+        uvicorn.Server(uvicorn.Config(app, log_level="warning")).run([listening])
 
 
 if __name__ == "__main__":
     write("started")
     sys.stderr.write("the ledger has started\n")
-    if START == "die":
+    if switched("down"):
         sys.exit(3)
-    if START == "noise":
+    if switched("noise"):
         os.write(WIRE, b"Welcome to the ledger!\n\n{}\n")
-    anyio.run(main)
+    if "LEDGER_PORT" in os.environ:
+        over_http()
+    else:
+        anyio.run(over_stdio)

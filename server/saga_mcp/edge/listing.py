@@ -129,7 +129,9 @@ def govern(tool: Tool, *, audit_reads: bool = False) -> Governed:
         description="\n".join(part for part in (listing.description.strip(), line) if part),
         input_schema=_with_arguments(listing.input_schema, added),
         output_schema=_output_schema(listing.output_schema, facts_name if governs else ""),
-        annotations=annotations(tool.pair),
+        annotations=annotations(tool.pair, open_world=listing.open_world),
+        icons=[types.Icon.model_validate(icon) for icon in listing.icons] or None,
+        _meta=listing.meta,
     )
     return Governed(
         tool=tool, listing=listing, listed=listed, id_name=id_name, key_name=key_name, facts_name=facts_name
@@ -163,7 +165,7 @@ class GovernedTools(Mapping[str, Governed]):
         return len(self._catalogue.offered)
 
 
-def annotations(pair: Pair) -> types.ToolAnnotations:
+def annotations(pair: Pair, *, open_world: bool = True) -> types.ToolAnnotations:
     """What clients may assume of a tool: non-destructive only where the server can really undo it."""
     read_only = pair.kind is Kind.READ_ONLY
     undoable = pair.kind is Kind.COMPENSABLE and bool(pair.undo) and all(_undoes(entry.action) for entry in pair.undo)
@@ -171,7 +173,7 @@ def annotations(pair: Pair) -> types.ToolAnnotations:
         read_only_hint=read_only,
         destructive_hint=not (read_only or undoable),
         idempotent_hint=read_only or pair.idempotent,
-        open_world_hint=True,
+        open_world_hint=open_world,
     )
 
 

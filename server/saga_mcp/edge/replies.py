@@ -86,7 +86,10 @@ def step_reply(
         shown = dict(list(integers.items())[:_FACTS_INTEGERS])
         texts = [wording.exact(shown), *texts]
     meta = _meta(answer) or {}
-    structured: JsonObject | None = None if kept is None else {**kept, tool.facts_name: few}
+    structured: JsonObject | None = None
+    if kept is not None:
+        # A tool without an output schema may have a key of that name all the same.
+        structured = {**kept, "saga__facts" if tool.facts_name in kept else tool.facts_name: few}
     if _unfit(answer, tool, structured):
         return _told_as_error(answer, tool, meta, all_facts, texts)
     return _result(

@@ -227,6 +227,11 @@ class ToolListing:
     input_schema: JsonObject
     output_schema: JsonObject | None = None
     title: str = ""
+    icons: tuple[JsonObject, ...] = ()
+    meta: JsonObject | None = None
+    """What its server adds to it, for clients that know what it means."""
+    open_world: bool = True
+    """Whether it reaches beyond what its server holds; the other hints follow from what the tool is here."""
     takes_step_key: bool = False
     """Whether agents are offered `step_key` (S8.2)."""
     on_repeat: OnRepeat = OnRepeat.RUN

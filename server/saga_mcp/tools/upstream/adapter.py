@@ -77,6 +77,9 @@ class UpstreamTool:
             input_schema=known.input_schema,
             output_schema=known.output_schema,
             title=known.title,
+            icons=known.icons,
+            meta=known.meta,
+            open_world=known.open_world,
             takes_step_key=declared.takes_step_key,
             on_repeat=declared.on_repeat,
         )

@@ -203,8 +203,8 @@ class Upstream:
             self._relist = anyio.Event()
             try:
                 await self._list(client)
-            except MCPError as error:
-                _log.warning("upstream_list_failed", upstream=self.name, reason=str(error))
+            except Exception as error:  # noqa: BLE001 - what was listed before still holds
+                _log.warning("upstream_list_failed", upstream=self.name, reason=describe(error))
 
     async def _listen(self, client: Client) -> None:
         """Hear of changes as the modern era tells them; servers of older ones tell them by themselves."""

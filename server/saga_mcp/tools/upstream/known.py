@@ -18,7 +18,7 @@ import anyio.to_thread
 import mcp_types as types
 import structlog
 
-from saga_mcp.domain.values import JsonObject
+from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.tools.upstream.schema import InputSchema
 
 _log = structlog.get_logger(__name__)
@@ -40,9 +40,31 @@ class KnownTool:
     @property
     def title(self) -> str:
         """Its name for people."""
-        annotations = self.listed.get("annotations")
-        hinted = annotations.get("title") if isinstance(annotations, dict) else None
-        return str(self.listed.get("title") or hinted or "")
+        return str(self.listed.get("title") or self._hint("title") or "")
+
+    @property
+    def icons(self) -> tuple[JsonObject, ...]:
+        """Its icons."""
+        return tuple(cast("list[JsonObject]", self.listed.get("icons") or []))
+
+    @property
+    def meta(self) -> JsonObject | None:
+        """What its server adds to it."""
+        return cast("JsonObject | None", self.listed.get("_meta"))
+
+    @property
+    def open_world(self) -> bool:
+        """Whether it says that it reaches beyond what its server holds; it does unless it denies it."""
+        return self._hint("openWorldHint") is not False
+
+    @property
+    def says_read_only(self) -> bool:
+        """Whether it says that it changes nothing."""
+        return self._hint("readOnlyHint") is True
+
+    def _hint(self, name: str) -> JsonValue:
+        hints = self.listed.get("annotations")
+        return hints.get(name) if isinstance(hints, dict) else None
 
     @property
     def description(self) -> str:
@@ -80,8 +102,7 @@ class KnownTools:
 
     async def replace(self, listed: Iterable[types.Tool]) -> bool:
         """Take what the upstream lists now, and keep it; whether it is something new."""
-        dumped = (tool.model_dump(mode="json", by_alias=True, exclude_unset=True) for tool in listed)
-        tools = {str(tool["name"]): KnownTool(cast("JsonObject", tool)) for tool in dumped}
+        tools = _known(listed)
         if tools == self.tools:
             return False
         self.tools = tools
@@ -93,7 +114,7 @@ class KnownTools:
             kept = cast("dict[str, Any]", json.loads(self._file.read_text(encoding="utf-8")))
             if kept["version"] != _VERSION or kept["target_id"] != self._target_id:
                 return {}
-            return {tool["name"]: KnownTool(tool) for tool in kept["tools"]}
+            return _known(types.Tool.model_validate(tool) for tool in kept["tools"])
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -113,3 +134,8 @@ class KnownTools:
             new.replace(self._file)
         except OSError as error:
             _log.warning("upstream_tools_not_kept", file=str(self._file), error_type=type(error).__name__)
+
+
+def _known(listed: Iterable[types.Tool]) -> Mapping[str, KnownTool]:
+    dumped = (tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed)
+    return {str(tool["name"]): KnownTool(cast("JsonObject", tool)) for tool in dumped}

@@ -1,0 +1,130 @@
+"""What becomes of a step by what its upstream answers (SEMANTICS.md S4.5), with a real server behind it."""
+
+from __future__ import annotations
+
+import pytest
+from tests.upstream.desk import PAIRED, Desk
+
+SAID = """
+[tools."ledger.say"]
+undo = { leave = "the line" }
+failed_when = "${text.startsWith('Error')}"
+no_effect_when = "${text == 'Error: nothing done'}"
+result = "${json(regex(text, '(?s)<data>(.*)</data>', '{}'))}"
+"""
+BLIND = """
+[tools."ledger.add"]
+undo = { tool = "ledger.remove", args = { id = "${args.id}" }, safe_if_absent = true }
+"""
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "state", "effect"),
+    [
+        ("ok", None, "active", 1),
+        ("fail_before", "step_failed", "compensated", 0),
+        ("fail_after", "step_failed", "compensated", 1),  # `error_means` of an upstream is "no_effect"
+        ("invalid_params", "step_failed", "compensated", 0),
+        ("noise", None, "active", 1),
+    ],
+)
+async def test_an_answer_settles_the_step(desk: Desk, mode: str, code: str | None, state: str, effect: int) -> None:
+    desk.configure(BLIND)
+    async with desk.open() as agent:
+        await agent.until_up()
+        result = await agent.call("ledger_add", item="a", id=7, mode=mode)
+    assert (result.facts.get("code"), result.facts["state"]) == (code, state)
+    assert desk.did == ["add a"] * effect
+
+
+@pytest.mark.parametrize("mode", ["protocol_error", "die_before", "die_after"])
+async def test_what_proves_nothing_is_undone_where_that_is_harmless(desk: Desk, mode: str) -> None:
+    desk.configure(BLIND)
+    async with desk.open() as agent:
+        await agent.until_up()
+        result = await agent.call("ledger_add", item="a", id=7, mode=mode)
+        await agent.until(result.facts["id"], "compensated")
+    assert desk.did == [*(["add a"] if mode == "die_after" else []), "remove 7"]
+
+
+@pytest.mark.parametrize("mode", ["protocol_error", "die_after"])
+async def test_what_proves_nothing_waits_for_a_person_where_its_undo_needs_the_result(desk: Desk, mode: str) -> None:
+    async with desk.open() as agent:
+        await agent.until_up()
+        result = await agent.call("ledger_add", item="a", mode=mode)
+        assert result.facts["code"] == "outcome_unknown"
+        await agent.until(result.facts["id"], "needs_attention")
+    assert not any(line.startswith("remove") for line in desk.did)
+
+
+async def test_an_error_may_be_declared_to_prove_nothing(desk: Desk) -> None:
+    desk.configure(BLIND + 'error_means = "unknown"\n')
+    async with desk.open() as agent:
+        await agent.until_up()
+        result = await agent.call("ledger_add", item="a", id=7, mode="fail_after")
+        await agent.until(result.facts["id"], "compensated")
+    assert desk.did == ["add a", "remove 7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "state"),
+    [
+        ("fine", None, "active"),
+        ("Error: nothing done", "step_failed", "compensated"),
+        ("Error: half done", "step_failed", "compensated"),  # in doubt, and left as the config says
+    ],
+)
+async def test_a_text_may_be_a_failure(desk: Desk, text: str, code: str | None, state: str) -> None:
+    desk.configure(SAID)
+    async with desk.open() as agent:
+        await agent.until_up()
+        result = await agent.call("ledger_say", text=text)
+        assert result.facts.get("code") == code
+        await agent.until(result.facts["id"], state)
+    assert result.text.splitlines()[0] == text
+    assert not result.is_error
+
+
+async def test_a_result_is_read_as_the_config_says(desk: Desk) -> None:
+    undo = 'undo = { tool = "ledger.remove", args = { id = "${result.n}" } }'
+    desk.configure(SAID.replace('undo = { leave = "the line" }', undo))
+    async with desk.open() as agent:
+        await agent.until_up()
+        said = await agent.call("ledger_say", text=f'here: <data>{{"n": {2**62 + 1}}}</data>')
+        await agent.call("saga_abort", saga_id=said.facts["id"])
+    assert desk.did[1:] == [f"remove {2**62 + 1}"]
+
+
+async def test_an_answer_that_breaks_its_own_schema_is_a_success_and_can_be_undone(desk: Desk) -> None:
+    desk.configure(BLIND)
+    async with desk.open() as agent:
+        await agent.until_up()
+        result = await agent.call("ledger_add", item="a", id=7, mode="unfit")
+        assert result.facts["code"] == "unfit_answer"
+        assert result.facts["state"] == "active"
+        await agent.call("saga_abort", saga_id=result.facts["id"])
+    assert desk.did == ["add a", "remove 7"]
+
+
+async def test_arguments_are_judged_by_the_upstreams_schema_before_anything_is_sent(desk: Desk) -> None:
+    desk.configure(PAIRED)
+    async with desk.open() as agent:
+        await agent.until_up()
+        result = await agent.call("ledger_add", item=5, mode="often")
+        named = await agent.call("ledger_add", itme="a")
+    assert result.text.startswith("Nothing was sent: ")
+    assert "item: the value is not of type" in result.text
+    assert "mode: the value is not one of" in result.text
+    assert 'did you mean "item"' in named.text
+    assert desk.called("add") == 0
+
+
+async def test_arguments_keep_their_values_and_get_the_stated_defaults(desk: Desk) -> None:
+    async with desk.open() as agent:
+        await agent.until_up()
+        details = {"n": 2**63 - 1, "m": -(2**63), "none": None, "list": [1.5, "1"], "text": "ü\u2028"}
+        await agent.call("ledger_add", item="a", details=details)
+        await agent.call("ledger_add", item="b", details='{"as": "text"}')
+    first, second = [line["args"] for line in desk.lines if line["do"] == "called" and line["tool"] == "add"]
+    assert first == {"item": "a", "details": details}
+    assert second == {"item": "b", "details": {"as": "text"}}

@@ -1,0 +1,142 @@
+"""An upstream, this server, or both die in the middle of something; what is left is undone, or told."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+import psutil
+import pytest
+from tests.edge.raw_stdio_client import RawClient, started, tool_call
+from tests.upstream.desk import COMMAND, Desk, eventually
+
+BLIND = """
+[tools."ledger.add"]
+[tools."ledger.add".undo]
+tool = "ledger.remove"
+args = { id = "${args.id}" }
+safe_if_absent = true
+idempotent = true
+retry = { attempts = 5, first_delay_s = 0.1 }
+"""
+HANGING_UNDO = BLIND.replace('id = "${args.id}" }', 'id = "${args.id}", mode = "hang_before" }')
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+def gone(pid: int) -> bool:
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@asynccontextmanager
+async def raw(desk: Desk) -> AsyncGenerator[RawClient]:
+    """The command, under a client that leaves it alone when it is killed."""
+    command = [*COMMAND, "serve", "--config", str(desk.config)]
+    async with started(command, env=dict(os.environ)) as client:
+        await client.initialize()
+        with anyio.fail_after(20):
+            while (await client.call("ledger_look"))["result"]["isError"]:  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.02)
+        yield client
+
+
+async def test_an_upstream_that_is_killed_during_a_call_is_undone_and_comes_back(desk: Desk) -> None:
+    desk.configure(BLIND)
+    async with desk.open() as agent:
+        await agent.until_up()
+        async with anyio.create_task_group() as tasks:
+            answers: list[str] = []
+
+            async def add() -> None:
+                answers.append((await agent.call("ledger_add", item="a", id=7, mode="hang_after")).facts["state"])
+
+            tasks.start_soon(add)
+            await eventually(lambda: desk.did == ["add a"])
+            kill(desk.pids[-1])
+        assert answers == ["compensated"]
+    assert desk.did == ["add a", "remove 7"]
+    assert len(desk.pids) == 2
+
+
+async def test_an_upstream_that_is_killed_during_an_undo_is_asked_again(desk: Desk) -> None:
+    desk.configure(HANGING_UNDO)
+    async with desk.open() as agent:
+        await agent.until_up()
+        added = await agent.call("ledger_add", item="a", id=7)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(lambda: agent.call("saga_abort", saga_id=added.facts["id"]))
+            await eventually(lambda: desk.called("remove") == 1)
+            desk.switch("go")
+            kill(desk.pids[-1])
+        await agent.until(added.facts["id"], "compensated")
+    assert desk.did[-1] == "remove 7"
+
+
+async def test_an_undo_of_unknown_outcome_waits_for_a_person_where_it_is_not_idempotent(desk: Desk) -> None:
+    undo = 'undo = { tool = "ledger.remove", args = { id = "${args.id}", mode = "die_before" } }'
+    desk.configure(f'[tools."ledger.add"]\n{undo}\n')
+    async with desk.open() as agent:
+        await agent.until_up()
+        added = await agent.call("ledger_add", item="a", id=7)
+        await agent.call("saga_abort", saga_id=added.facts["id"])
+        await agent.until(added.facts["id"], "needs_attention")
+    assert desk.called("remove") == 1
+
+
+@pytest.mark.parametrize("also_upstream", [False, True], ids=["server", "server and upstream"])
+async def test_a_killed_server_takes_its_upstream_along_and_the_next_one_undoes(
+    desk: Desk,
+    also_upstream: bool,  # noqa: FBT001 - a case
+) -> None:
+    desk.configure(BLIND)
+    async with raw(desk) as client:
+        await client.send(tool_call(1, "ledger_add", item="a", id=7, mode="hang_after"))
+        await eventually(lambda: desk.did == ["add a"])
+        if also_upstream:
+            os.kill(desk.pids[-1], signal.SIGSTOP)
+        kill(client.process.pid)
+        await eventually(lambda: gone(desk.pids[0]))
+    async with raw(desk):
+        await eventually(lambda: desk.did == ["add a", "remove 7"])
+
+
+async def test_a_server_that_is_killed_during_an_undo_goes_on_with_it(desk: Desk) -> None:
+    desk.configure(HANGING_UNDO)
+    async with raw(desk) as client:
+        added = await client.call("ledger_add", item="a", id=7)
+        await client.send(tool_call(2, "saga_abort", saga_id=added["result"]["_meta"]["saga"]["id"]))
+        await eventually(lambda: desk.called("remove") == 1)
+        kill(client.process.pid)
+        await eventually(lambda: gone(desk.pids[0]))
+    desk.switch("go")
+    async with raw(desk):
+        await eventually(lambda: desk.did == ["add a", "remove 7"])
+
+
+async def test_nothing_that_an_upstream_started_outlives_us(desk: Desk) -> None:
+    """`npx` and `uvx` start the server as a child; a signal to them alone would leave it behind."""
+    wrapped = "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"
+    desk.config.write_text(
+        desk.config.read_text(encoding="utf-8").replace("args = [", f'args = ["-c", "{wrapped}", "{desk.python}", ', 1),
+        encoding="utf-8",
+    )
+    async with raw(desk) as client:
+        below = psutil.Process(client.process.pid).children(recursive=True)
+        assert desk.pids[-1] in {child.pid for child in below}
+        kill(client.process.pid)
+        await eventually(lambda: all(gone(child.pid) for child in below))
+
+
+async def test_an_orderly_end_leaves_nothing_behind(desk: Desk) -> None:
+    async with raw(desk) as client:
+        below = psutil.Process(client.process.pid).children(recursive=True)
+        assert below
+        await client.stdin.aclose()
+        with anyio.fail_after(15):
+            await client.process.wait()
+        await eventually(lambda: all(gone(child.pid) for child in below))
