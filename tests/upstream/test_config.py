@@ -94,9 +94,6 @@ def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
 command = "a"
 url = "b"
 
-[upstreams.late]
-command = "a"
-preset = "github"
 
 [upstreams.missing]
 command = "a"
@@ -123,7 +120,6 @@ result = "${json(text}"
     )
     assert found == {
         "upstreams.both": "give either command or url",
-        "upstreams.late.preset": "not supported by this version yet",
         "upstreams.missing": "headers belong to url",
         "upstreams.missing.env.X": "the environment has no NOPE",
         "upstreams.fs.cwd": f"there is no folder {tmp_path / 'nowhere'}",

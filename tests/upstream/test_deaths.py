@@ -49,12 +49,12 @@ async def test_an_upstream_that_is_killed_during_a_call_is_undone_and_comes_back
     desk.configure(BLIND)
     async with desk.open() as agent:
         await agent.until_up()
+        answers: list[str] = []
+
+        async def add() -> None:
+            answers.append((await agent.call("ledger_add", item="a", id=7, mode="hang_after")).facts["state"])
+
         async with anyio.create_task_group() as tasks:
-            answers: list[str] = []
-
-            async def add() -> None:
-                answers.append((await agent.call("ledger_add", item="a", id=7, mode="hang_after")).facts["state"])
-
             tasks.start_soon(add)
             await eventually(lambda: desk.did == ["add a"])
             kill(desk.pids[-1])

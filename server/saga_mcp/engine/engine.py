@@ -239,9 +239,7 @@ class Engine:
         step = saga.step(ticket.number)
         in_doubt = not step.settled and step.landed is None
         # A tool may say that it failed without calling that an error (`failed_when`).
-        succeeded = (
-            ticket.answer is not None and not ticket.answer.is_error and not in_doubt and step.landed is not False
-        )
+        succeeded = ticket.answer is not None and not ticket.answer.is_error and step.landed is True
         code = "" if succeeded else "outcome_unknown" if in_doubt else "step_failed"
         return CallReply(
             answer=ticket.answer,

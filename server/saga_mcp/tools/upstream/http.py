@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import AsyncGenerator, AsyncIterator
+from http import HTTPStatus
 
 import httpx2
 import mcp_types as types
@@ -72,7 +73,7 @@ class _Contained(httpx2.AsyncBaseTransport):
 def _turned_away(request: httpx2.Request, response: httpx2.Response) -> bool:
     """Whether the server did not look at the request, and said no more than that."""
     # With a session, 404 says that the server does not know it any more: it has been started anew.
-    no_session = response.status_code == httpx2.codes.NOT_FOUND and MCP_SESSION_ID in request.headers
+    no_session = response.status_code == HTTPStatus.NOT_FOUND and MCP_SESSION_ID in request.headers
     says_more = response.headers.get("content-type", "").startswith("application/json")
     return (response.status_code in _REFUSED or no_session) and not says_more
 
@@ -95,5 +96,5 @@ class _UpToTheBreak(httpx2.AsyncByteStream):
 def _error(code: int, message: str) -> httpx2.Response:
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
     return httpx2.Response(
-        httpx2.codes.SERVICE_UNAVAILABLE, headers={"content-type": "application/json"}, content=json.dumps(body)
+        HTTPStatus.SERVICE_UNAVAILABLE, headers={"content-type": "application/json"}, content=json.dumps(body)
     )
