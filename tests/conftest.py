@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from tests.e2e.product import Product
+from tests.world.disk import mounted
 from tests.world.reading import World
 
 
@@ -20,6 +22,15 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     world = World(tmp_path / "world.jsonl")
     monkeypatch.setenv("LEDGER", str(world.file))
     return world
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Generator[Path]:
+    """A file system of its own, that is soon full."""
+    with mounted(tmp_path / "disk") as possible:
+        if not possible:
+            pytest.skip("mounting takes root")
+        yield tmp_path / "disk"
 
 
 @pytest.fixture

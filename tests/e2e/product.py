@@ -25,8 +25,9 @@ COMMAND = [sys.executable, "-c", MAIN]
 class Product:
     """One config, one database, one outside world; any number of processes."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, database: str = "saga.db") -> None:
         self.folder = folder
+        self.database = folder / database
         self.config = folder / "saga.toml"
         self.world = World(folder / "world.jsonl")
         self.commits = folder / "commits"
@@ -38,7 +39,7 @@ class Product:
             f"""
 [saga]
 name = "ledger"
-database = "sqlite:///saga.db"
+database = "sqlite:///{self.database.relative_to(self.folder)}"
 probe_for_s = 1.0
 {saga}
 

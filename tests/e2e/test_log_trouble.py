@@ -1,55 +1,230 @@
-"""The saga log is in other hands for a while (DESIGN.md rule 1; CASES C45)."""
+"""The saga log is locked, full, read-only or damaged, before a call and between its effect and its outcome.
+
+Before it nothing is sent, and the agent is told so. Afterwards no reply says that the outcome is stored, or that
+nothing was sent; when the trouble is over, or at the next start, the saga ends as it should (DESIGN.md rules 1, 2).
+"""
 
 from __future__ import annotations
 
 import contextlib
+import shutil
 import sqlite3
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.e2e.product import Product
+from tests.e2e.product import Client, Product
+from tests.world.disk import fill_up, make_read_only
 from tests.world.server import eventually
+
+BACKED_UP = ("saga.db", "saga.db-wal", "saga.db-shm")
 
 
 @contextlib.contextmanager
-def write_lock(database: Path) -> Generator[None]:
+def locked(product: Product) -> Generator[None]:
     """Hold the database's write lock, as some other program might."""
-    with contextlib.closing(sqlite3.connect(database, isolation_level=None)) as other:
+    with contextlib.closing(sqlite3.connect(product.database, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield
         other.execute("ROLLBACK")
 
 
-@pytest.mark.case(45)
-@pytest.mark.slow
-async def test_while_the_log_is_locked_nothing_is_sent_and_reads_go_on(product: Product) -> None:
-    async with product.serve() as agent:
+@contextlib.contextmanager
+def full(product: Product) -> Generator[None]:
+    """A real one: the database lies on a small file system of its own."""
+    ballast = fill_up(product.database.parent)
+    yield
+    ballast.unlink()
+
+
+@contextlib.contextmanager
+def read_only(product: Product) -> Generator[None]:
+    """What SQLite says where the kernel takes no writes any more: no kernel lets a test do that to an open file."""
+    flag = product.folder / "read-only"
+    flag.touch()
+    yield
+    flag.unlink()
+
+
+READ_ONLY_SQLITE = """
+import functools, os, sqlite3
+
+class Cursor(sqlite3.Cursor):
+    def execute(self, statement, *more):
+        if statement == "BEGIN IMMEDIATE" and os.path.exists({flag!r}):
+            error = sqlite3.OperationalError("attempt to write a readonly database")
+            error.sqlite_errorcode, error.sqlite_errorname = sqlite3.SQLITE_READONLY, "SQLITE_READONLY"
+            raise error
+        return super().execute(statement, *more)
+
+class Connection(sqlite3.Connection):
+    def cursor(self, factory=Cursor):
+        return super().cursor(factory)
+
+sqlite3.connect = functools.partial(sqlite3.connect, factory=Connection)
+"""
+
+
+@contextlib.contextmanager
+def damaged(product: Product) -> Generator[None]:
+    """Every byte of it is overwritten; then a backup is put in its place."""
+    files = [product.database.with_name(name) for name in BACKED_UP]
+    backup = product.folder / "backup"
+    backup.mkdir()
+    for file in files:
+        shutil.copy(file, backup)
+    for file in files[:2]:  # the third is memory that processes share
+        size = file.stat().st_size
+        with file.open("r+b") as opened:
+            opened.write(b"\xff" * size)
+    yield
+    for file in files:
+        shutil.copy(backup / file.name, file)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """One way in which a log is of no use for a while."""
+
+    upon: Callable[[Product], AbstractContextManager[None]]
+    said: str
+    """What a refusal says."""
+    survived: bool = True
+    """The process that met it can go on afterwards."""
+    small_disk: bool = False
+
+
+LOCKED = Trouble(locked, "locked")
+FULL = Trouble(full, "no space left", small_disk=True)
+READ_ONLY = Trouble(read_only, "cannot be written")
+DAMAGED = Trouble(damaged, "is damaged", survived=False)
+
+TROUBLES = pytest.mark.parametrize(
+    "trouble",
+    [
+        pytest.param(LOCKED, id="locked", marks=pytest.mark.slow),  # it is waited for
+        pytest.param(FULL, id="full"),
+        pytest.param(READ_ONLY, id="read-only"),
+        pytest.param(DAMAGED, id="damaged"),
+    ],
+)
+
+
+@pytest.fixture
+def troubled(request: pytest.FixtureRequest, trouble: Trouble, tmp_path: Path) -> Product:
+    """The product over a database that this trouble can befall."""
+    where = f"{request.getfixturevalue('small_disk')}/saga.db" if trouble.small_disk else "saga.db"
+    product = Product(tmp_path, database=where)
+    product.configure("reply_within_s = 2.0")
+    return product
+
+
+def _first(product: Product) -> str:
+    return READ_ONLY_SQLITE.format(flag=str(product.folder / "read-only"))
+
+
+@pytest.mark.case(45, 108)
+@TROUBLES
+async def test_before_a_call_nothing_is_sent_and_the_agent_is_told(troubled: Product, trouble: Trouble) -> None:
+    async with troubled.serve(first=_first(troubled)) as agent:
         saga_id = await agent.begin()
-        with write_lock(product.folder / "saga.db"):
-            refused = await agent.ask("reserve", item="a", saga_id=saga_id)
-            assert (await agent.status(saga_id))["state"] == "active"
-            reply = await agent.reply_to(refused, within_s=15)
-            assert (reply.is_error, reply.code) == (True, "log_unavailable")
-            assert "locked" in reply.text
-            assert product.world.sent() == []
-        assert not (await agent.call("reserve", item="b", saga_id=saga_id)).is_error
-        assert (await agent.call("saga_commit", saga_id=saga_id)).state == "committed"
-    assert product.world.standing == ["reserve(b)"]
+        with trouble.upon(troubled):
+            call = await agent.ask("reserve", item="a", saga_id=saga_id)
+            if trouble is LOCKED:
+                # Reads go on; the call says in time that it is waiting, and what it waits for is never sent.
+                assert (await agent.status(saga_id))["state"] == "active"
+            reply = await agent.reply_to(call)
+            if trouble is LOCKED:
+                assert (reply.is_error, reply.code) == (True, "still_running")
+                assert "Nothing has been sent" in reply.text
+                await eventually(lambda: "locked" in agent.log)
+            else:
+                assert (reply.is_error, reply.code) == (True, "log_unavailable")
+                assert trouble.said in reply.text
+            assert troubled.world.sent() == []
+            if not trouble.survived:
+                agent.kill()
+                await agent.ended.wait()
+        if trouble.survived:
+            await _goes_on(agent, saga_id)
+    if not trouble.survived:
+        async with troubled.serve() as agent:
+            await _goes_on(agent, saga_id)
+    assert troubled.world.standing == ["reserve(b)"]
 
 
-@pytest.mark.slow
-async def test_an_effect_that_happens_while_the_log_is_locked_is_not_lost(product: Product) -> None:
-    """Longer than the log waits for the lock: the outcome is in the server's hands until it can be stored."""
-    product.configure("reply_within_s = 13.0")
-    async with product.serve() as agent:
+async def _goes_on(agent: Client, saga_id: str) -> None:
+    assert not (await agent.call("reserve", item="b", saga_id=saga_id)).is_error
+    assert (await agent.call("saga_commit", saga_id=saga_id)).state == "committed"
+
+
+@pytest.mark.case(45)
+@TROUBLES
+async def test_an_effect_that_cannot_be_recorded_is_neither_called_stored_nor_lost(
+    troubled: Product, trouble: Trouble
+) -> None:
+    """The outcome is in the server's hands until it can be stored, or until the next start finds the open intent."""
+    async with troubled.serve(first=_first(troubled)) as agent:
         saga_id = await agent.begin()
         step = await agent.ask("reserve", item="a", mode="hang_before", saga_id=saga_id)
-        await eventually(lambda: len(product.world.sent("reserve")) == 1)
-        with write_lock(product.folder / "saga.db"):
-            product.world.go()
-            reply = await agent.reply_to(step)
-            assert (reply.is_error, reply.code) == (True, "still_running")
-        await agent.at_rest(saga_id)
-        assert (await agent.call("saga_commit", saga_id=saga_id)).state == "committed"
-    assert product.world.standing == ["reserve(a)"]
+        await eventually(lambda: len(troubled.world.sent("reserve")) == 1)
+        with trouble.upon(troubled):
+            troubled.world.go()
+            await _is_told_that_it_is_not_known(agent, step)
+            if not trouble.survived:
+                agent.kill()
+                await agent.ended.wait()
+        if trouble.survived:
+            await agent.at_rest(saga_id)
+            assert (await agent.call("saga_commit", saga_id=saga_id)).state == "committed"
+    if not trouble.survived:
+        async with troubled.serve() as agent:
+            assert (await agent.until(saga_id, "compensated"))["cause"]["code"] == "step_failed:1"
+    assert troubled.world.order == (["reserve(a)"] if trouble.survived else ["reserve(a)", "release(a)"])
+
+
+@TROUBLES
+async def test_an_effect_that_was_never_recorded_is_found_at_the_next_start(
+    troubled: Product, trouble: Trouble
+) -> None:
+    """With a pair that must not be undone blindly: its probe tells."""
+    troubled.configure('reply_within_s = 2.0\non_error = "hold"')
+    async with troubled.serve(first=_first(troubled)) as agent:
+        saga_id = await agent.begin()
+        step = await agent.ask("charge", cents=5, mode="hang_before", saga_id=saga_id)
+        await eventually(lambda: len(troubled.world.sent("charge")) == 1)
+        with trouble.upon(troubled):
+            troubled.world.go()
+            await _is_told_that_it_is_not_known(agent, step)
+            agent.kill()
+            await agent.ended.wait()
+    async with troubled.serve() as agent:
+        status = await agent.at_rest(saga_id)
+        assert (status["state"], status["steps"][0]["state"]) == ("active", "succeeded")
+        assert (await agent.call("saga_abort", saga_id=saga_id)).state == "compensated"
+    assert troubled.world.order == ["charge(5)", "refund(5)"]
+
+
+async def _is_told_that_it_is_not_known(agent: Client, step: int) -> None:
+    reply = await agent.reply_to(step)
+    assert reply.is_error
+    assert reply.code in {"still_running", "outcome_unknown"}
+    assert "othing was sent" not in reply.text
+    await eventually(lambda: "outcome_waits_for_the_log" in agent.log)
+
+
+async def test_a_server_on_a_read_only_disk_says_so_and_sends_nothing(tmp_path: Path, small_disk: Path) -> None:
+    """A real one, which also root cannot write to."""
+    product = Product(tmp_path, database=f"{small_disk}/saga.db")
+    async with product.serve() as agent:
+        saga_id = await agent.begin()
+        await agent.close_stdin()
+        await agent.exits(5)
+    make_read_only(small_disk)
+    async with product.serve() as agent:
+        reply = await agent.call("reserve", item="a", saga_id=saga_id)
+        assert (reply.is_error, reply.code) == (True, "log_unavailable")
+        assert "saga.db" in reply.text
+    assert product.world.sent() == []

@@ -1,10 +1,9 @@
 """What can be wrong with a SQLite file, and that nothing is stored or thrown away then (CASES C45, C67, C97, C108)."""
 
-# ruff: noqa: ASYNC221, ASYNC240 - a test may block: its loop serves nobody else
+# ruff: noqa: ASYNC240 - a test may block: its loop serves nobody else
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import shutil
@@ -12,7 +11,6 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Generator
 from pathlib import Path
 
 import anyio
@@ -20,6 +18,7 @@ import anyio.lowlevel
 import pytest
 from tests.log.decisions import committing, intending, opening
 from tests.log.foreign import fill, foreign
+from tests.world.disk import fill_up, make_read_only
 
 from saga_mcp.domain.errors import SagaNotFound
 from saga_mcp.log.port import SagaLog
@@ -127,28 +126,12 @@ async def test_closing_does_not_wait_for_a_read_that_waits_for_a_lock(path: Path
 # --- full, read-only --------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Generator[Path]:
-    place = tmp_path / "disk"
-    place.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=512k", "tmpfs", str(place)]
-    if not hasattr(os, "geteuid") or os.geteuid() != 0 or subprocess.run(mount, check=False).returncode != 0:
-        pytest.skip("mounting takes root")
-    try:
-        yield place
-    finally:
-        subprocess.run(["umount", "-l", str(place)], check=True)  # noqa: S607 - the system's own
-
-
 @pytest.mark.case(108)
 async def test_a_full_disk_refuses_the_step_and_works_again_after_space_is_freed(small_disk: Path) -> None:
     async with SqlSagaLog.open(small_disk / "saga.db") as log:
         await log.decide("sg-a", opening())
         before = (await log.load("sg-a")).seq
-        ballast = small_disk / "ballast"
-        with ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
-            while True:
-                file.write(b"x" * 4096)
+        ballast = fill_up(small_disk)
         with pytest.raises(LogFull, match="nothing was sent"):
             await log.decide("sg-a", intending(text="x" * 50_000))
         assert (await log.load("sg-a")).seq == before
@@ -161,7 +144,7 @@ async def test_a_full_disk_refuses_the_step_and_works_again_after_space_is_freed
 async def test_a_read_only_file_system_refuses_writes_by_name_of_the_file(small_disk: Path) -> None:
     path = small_disk / "saga.db"
     await fill(path)
-    subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)  # noqa: S607 - the system's own
+    make_read_only(small_disk)
     async with SqlSagaLog.open(path) as log:
         with pytest.raises(LogReadOnly, match=str(path)):
             await log.decide("sg-a", committing)
