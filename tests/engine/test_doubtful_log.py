@@ -97,6 +97,7 @@ async def test_a_commit_whose_fate_is_unknown_is_said_to_be_so_and_can_be_asked_
     logs, wrap = doubting(Fault.STORED_UNSETTLED, SagaCommitted, unreadable=1_000_000)
     async with served(database, wrap=wrap, reply_within_s=0.2) as server:
         reply = await server.call("reserve", item="a")
+        await server.until(reply.saga_id, lambda saga: not saga.running)
         with pytest.raises(AppendUnsettled):
             await server.commit(reply.saga_id)
         assert logs[0].met

@@ -14,6 +14,7 @@ from saga_mcp.domain.errors import CommitRefused, SagaAborted
 from saga_mcp.domain.values import OnError, Phase, StepState
 from saga_mcp.engine.port import UnknownTool
 from saga_mcp.tools.port import InvalidArguments
+from saga_mcp.tools.running import ToolThreads
 
 
 async def test_a_step_is_kept_by_commit(world: World, database: Path) -> None:
@@ -168,6 +169,28 @@ async def test_a_thread_past_its_hard_deadline_is_for_a_person_until_it_returns(
         saga = await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
         assert saga.steps[0].state is StepState.COMPENSATED
     assert world.order == ["hold(a)", "unhold(a)"]
+
+
+async def test_a_call_that_waits_for_a_thread_is_not_sent_past_its_deadline(world: World, database: Path) -> None:
+    """It has not begun, so it has ended: what nobody waits for any more must not happen when a thread gets free."""
+    clock = ManualClock()
+    async with served(database, clock=clock, on_error=OnError.HOLD, reply_within_s=1000.0) as server:
+        server.threads.forward = ToolThreads("saga tool", at_most=1)
+        saga_id = await server.begin()
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(lambda: server.call("hold", saga_id, item="a", mode="hang_before"))
+            await eventually(lambda: len(world.sent("hold")) == 1)
+            calls.start_soon(lambda: server.call("hold", saga_id, item="b"))
+            await clock.asleep_for(30, sleepers=2)
+            clock.advance(30)
+        await clock.asleep_for(270, sleepers=2)
+        clock.advance(270)
+        saga = await server.until(saga_id, lambda saga: saga.step(1).overdue and not saga.step(2).running)
+        assert saga.step(2).state is StepState.IN_DOUBT
+        world.go()
+        await server.until(saga_id, lambda saga: saga.step(1).state is StepState.SUCCEEDED)
+        assert (await server.call("hold", saga_id, item="c")).code == ""
+    assert world.order == ["hold(a)", "hold(c)"]
 
 
 # --- retries (S3.2) -------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.first_turn import FirstTurns, new_saga_id
-from saga_mcp.engine.forward import Forward
+from saga_mcp.engine.forward import NOT_IN_TIME, Forward
 from saga_mcp.engine.idling import Idling
 from saga_mcp.engine.port import (
     Caller,
@@ -45,6 +45,9 @@ from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Arguments, Catalogue, Tool
+
+_LOG_PATIENCE_S = 5.0
+"""How long the log has at least to take a call before the call is withdrawn, however short a reply may take."""
 
 
 class Engine:
@@ -152,7 +155,9 @@ class Engine:
         self._delivery.expect(ticket)
         self._start(order, ticket)
         try:
-            await wait_for(ticket.known, self._shop.settings.reply_within_s, self._shop.clock)
+            within_s = self._shop.settings.reply_within_s
+            if not await wait_for(ticket.known, within_s, self._shop.clock):
+                await wait_for(ticket.decided, max(0.0, _LOG_PATIENCE_S - within_s), self._shop.clock)
             reply = await self._reply(ticket, deadline)
         except anyio.get_cancelled_exc_class():
             self._lose(ticket)
@@ -230,7 +235,9 @@ class Engine:
             # The call was sent, and what came of it could not be stored.
             return CallReply(code="outcome_unknown", saga_id=saga.id, saga=saga, step=ticket.number)
         if saga is None:
-            # The log has not taken the intent yet: whether it will is not known, and nothing has been sent.
+            if ticket.withdraw():
+                raise LogUnavailable(NOT_IN_TIME)
+            # The log is taking the intent just now, or does not say whether it has: nothing has been sent.
             return CallReply(code="still_running", saga_id=ticket.saga_id)
         if not ticket.known.is_set():
             return CallReply(code="still_running", saga_id=saga.id, saga=saga, step=ticket.number)

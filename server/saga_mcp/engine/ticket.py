@@ -6,6 +6,7 @@ The request only waits on the ticket: giving up the wait changes nothing about t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from threading import Lock
 
 import anyio
 
@@ -31,6 +32,8 @@ class Ticket:
     saga_id: str
     args: Arguments | None = None
     """As the tool decoded them, for one attempt: what was sent once belongs to the tool."""
+    decided: anyio.Event = field(default_factory=anyio.Event)
+    """The intent is stored, or never will be."""
     known: anyio.Event = field(default_factory=anyio.Event)
     ended: anyio.Event = field(default_factory=anyio.Event)
     """Nothing of the step is left to do here."""
@@ -44,6 +47,22 @@ class Ticket:
     answer: ToolAnswer | None = None
     error: Exception | None = None
     """The intent could not be stored, so nothing was sent; or the saga can no longer be read."""
+    _taken: bool = False
+    _withdrawn: bool = False
+    _turn: Lock = field(default_factory=Lock)
+    """The log may decide in a thread of its own."""
+
+    def take(self) -> bool:
+        """Whether the intent may be stored; from then on it can be sent, and the caller must not be told otherwise."""
+        with self._turn:
+            self._taken = not self._withdrawn
+            return self._taken
+
+    def withdraw(self) -> bool:
+        """Whether the intent is not stored, and never will be: then the caller can be told that nothing was sent."""
+        with self._turn:
+            self._withdrawn = not self._taken
+            return self._withdrawn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
