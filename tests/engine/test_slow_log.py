@@ -15,7 +15,7 @@ from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.events import StepIntended
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import StepState
-from saga_mcp.engine.forward import NOT_IN_TIME
+from saga_mcp.engine.ticket import NOT_IN_TIME
 from saga_mcp.log.port import Decide, Decided, Decision, SagaLog
 
 

@@ -24,7 +24,7 @@ from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.first_turn import FirstTurns, new_saga_id
-from saga_mcp.engine.forward import NOT_IN_TIME, Forward
+from saga_mcp.engine.forward import Forward
 from saga_mcp.engine.idling import Idling
 from saga_mcp.engine.port import (
     Caller,
@@ -38,16 +38,12 @@ from saga_mcp.engine.port import (
 from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.reading import Reads
 from saga_mcp.engine.stranded import Stranded
-from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Arguments, Catalogue, Tool
-
-_LOG_PATIENCE_S = 5.0
-"""How long the log has at least to take a call before the call is withdrawn, however short a reply may take."""
 
 
 class Engine:
@@ -155,9 +151,7 @@ class Engine:
         self._delivery.expect(ticket)
         self._start(order, ticket)
         try:
-            within_s = self._shop.settings.reply_within_s
-            if not await wait_for(ticket.known, within_s, self._shop.clock):
-                await wait_for(ticket.decided, max(0.0, _LOG_PATIENCE_S - within_s), self._shop.clock)
+            await ticket.wait(self._shop.settings.reply_within_s, self._shop.clock)
             reply = await self._reply(ticket, deadline)
         except anyio.get_cancelled_exc_class():
             self._lose(ticket)
@@ -235,9 +229,7 @@ class Engine:
             # The call was sent, and what came of it could not be stored.
             return CallReply(code="outcome_unknown", saga_id=saga.id, saga=saga, step=ticket.number)
         if saga is None:
-            if ticket.withdraw():
-                raise LogUnavailable(NOT_IN_TIME)
-            # The log is taking the intent just now, or does not say whether it has: nothing has been sent.
+            ticket.withdraw()  # raises, unless the log is taking the intent just now, or does not say whether it has
             return CallReply(code="still_running", saga_id=ticket.saga_id)
         if not ticket.known.is_set():
             return CallReply(code="still_running", saga_id=saga.id, saga=saga, step=ticket.number)

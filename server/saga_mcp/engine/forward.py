@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import duties
-from saga_mcp.domain.errors import LogUnavailable, SagaNotFound
+from saga_mcp.domain.errors import SagaNotFound
 from saga_mcp.domain.events import Event, PartSpec, ReplyLost, UndoRegistered
 from saga_mcp.domain.repeats import (
     Join,
@@ -54,11 +54,6 @@ from saga_mcp.tools.pair import Pair, PairUnreadable
 from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, StepFacts, Tool
 
 _log = structlog.get_logger(__name__)
-
-NOT_IN_TIME = (
-    "the saga log has not taken this call in time: another program may hold it; nothing was stored and nothing was "
-    "sent. Try again in a moment."
-)
 
 
 class _Unprepared(Exception):
@@ -118,8 +113,7 @@ class Forward:
         repeat: list[Repeat] = []
 
         def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
-            if not ticket.take():
-                raise LogUnavailable(NOT_IN_TIME)
+            ticket.take()
             repeat[:] = [self._repeat(saga, order)]
             events = self._begin(saga, order, repeat[0], prepared.capture)
             if events and not prepared.done:

@@ -10,10 +10,20 @@ from threading import Lock
 
 import anyio
 
+from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.events import SagaOpened, StepPlan
 from saga_mcp.domain.state import Saga
+from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.supervise import wait_for
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Arguments, Tool, ToolAnswer
+
+NOT_IN_TIME = (
+    "the saga log has not taken this call in time: another program may hold it; nothing was stored and nothing was "
+    "sent. Try again in a moment."
+)
+_LOG_PATIENCE_S = 5.0
+"""How long the log has at least to take a call before the call is withdrawn, however soon a reply is due."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,17 +62,32 @@ class Ticket:
     _turn: Lock = field(default_factory=Lock)
     """The log may decide in a thread of its own."""
 
-    def take(self) -> bool:
-        """Whether the intent may be stored; from then on it can be sent, and the caller must not be told otherwise."""
-        with self._turn:
-            self._taken = not self._withdrawn
-            return self._taken
+    async def wait(self, within_s: float, clock: Clock) -> None:
+        """Wait so many seconds for the outcome, and somewhat longer for the log to take the call at all."""
+        if not await wait_for(self.known, within_s, clock):
+            await wait_for(self.decided, max(0.0, _LOG_PATIENCE_S - within_s), clock)
 
-    def withdraw(self) -> bool:
-        """Whether the intent is not stored, and never will be: then the caller can be told that nothing was sent."""
+    def take(self) -> None:
+        """The intent is about to be stored; from then on it can be sent, and the caller must not be told otherwise.
+
+        Raises:
+            LogUnavailable: the caller was told already.
+        """
         with self._turn:
-            self._withdrawn = not self._taken
-            return self._withdrawn
+            if self._withdrawn:
+                raise LogUnavailable(NOT_IN_TIME)
+            self._taken = True
+
+    def withdraw(self) -> None:
+        """Keep the intent from being stored, unless that may be too late.
+
+        Raises:
+            LogUnavailable: it is not stored, and never will be.
+        """
+        with self._turn:
+            if not self._taken:
+                self._withdrawn = True
+                raise LogUnavailable(NOT_IN_TIME)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
