@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import anyio
+import psutil
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
 
@@ -215,3 +216,8 @@ async def eventually(holds: Callable[[], bool]) -> None:
     with anyio.fail_after(BOUND_S):
         while not holds():  # noqa: ASYNC110 - the outside world
             await anyio.sleep(0.02)
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended."""
+    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE

@@ -11,7 +11,7 @@ import anyio
 import psutil
 import pytest
 from tests.edge.raw_stdio_client import RawClient, started, tool_call
-from tests.upstream.desk import COMMAND, Desk, eventually
+from tests.upstream.desk import COMMAND, Desk, eventually, gone
 
 BLIND = """
 [tools."ledger.add"]
@@ -27,10 +27,6 @@ HANGING_UNDO = BLIND.replace('id = "${args.id}" }', 'id = "${args.id}", mode = "
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
-
-
-def gone(pid: int) -> bool:
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
 
 
 @asynccontextmanager
