@@ -6,6 +6,7 @@ That they fit the real servers is shown by running those, in tests/servers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -97,3 +98,9 @@ def test_a_server_of_another_name_or_version_is_told() -> None:
     assert memory.misfit("memory-server", "0.6.3") == ""
     assert "memory-server" in memory.misfit("other", "0.6.3")
     assert "0.7.1" in memory.misfit("memory-server", "0.7.1")
+
+
+def test_the_page_names_every_preset_with_what_it_was_checked_against(preset: Preset) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "presets.md").read_text(encoding="utf-8")
+    evidence = "run" if preset.evidence == RUN else "schema"
+    assert f"| `{preset.name}` | `{preset.package}` {preset.checked} | {evidence} |" in page

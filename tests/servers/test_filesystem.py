@@ -1,0 +1,137 @@
+"""The preset of the filesystem server, over the server itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tests.servers.behind import Behind, tree
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Behind:
+    behind = Behind(tmp_path)
+    behind.add_filesystem()
+    return behind
+
+
+async def test_an_abort_brings_back_what_was_there_and_moves_aside_what_was_not(behind: Behind) -> None:
+    files = behind.files
+    (files / "old").write_bytes(b"\xef\xbb\xbfone\r\ntwo\r\n")
+    (files / "gone").write_text("moved")
+    (files / "kept").mkdir()
+    before = tree(files)
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_write_file", path=str(files / "old"), content="new")
+        await agent.do("fs_write_file", path=str(files / "old"), content="newer")
+        await agent.do("fs_edit_file", path=str(files / "gone"), edits=[{"oldText": "moved", "newText": "edited"}])
+        await agent.do("fs_move_file", source=str(files / "gone"), destination=str(files / "kept" / "there"))
+        await agent.do("fs_create_directory", path=str(files / "kept"))
+        await agent.do("fs_create_directory", path=f"{files / 'made'}/")
+        await agent.do("fs_write_file", path=str(files / "made" / "inside"), content="x")
+        await agent.do("fs_write_file", path=str(files / "fresh"), content="y")
+        assert tree(files) != before
+        ended = await agent.abort()
+    assert ended["state"] == "compensated", ended
+    assert tree(files) == before
+    assert [path.read_text() for path in files.glob("fresh.undone-*")] == ["y"]
+
+
+async def test_a_commit_keeps_everything(behind: Behind) -> None:
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_write_file", path=str(behind.files / "new"), content="kept")
+        await agent.do("saga_commit")
+    assert (behind.files / "new").read_text() == "kept"
+
+
+async def test_what_a_person_wrote_since_is_not_overwritten(behind: Behind) -> None:
+    (behind.files / "plan").write_text("old")
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_write_file", path=str(behind.files / "plan"), content="the agent's")
+        (behind.files / "plan").write_text("a person's")
+        ended = await agent.abort()
+    assert ended["state"] == "needs_attention"
+    assert [item["kind"] for item in ended["items"]] == ["guard_conflict"]
+    assert (behind.files / "plan").read_text() == "a person's"
+
+
+async def test_what_a_person_put_into_a_new_folder_stays_there(behind: Behind) -> None:
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_create_directory", path=str(behind.files / "made"))
+        (behind.files / "made" / "theirs").write_text("a person's")
+        ended = await agent.abort()
+    assert ended["state"] == "needs_attention"
+    assert (behind.files / "made" / "theirs").read_text() == "a person's"
+
+
+async def test_what_a_person_restored_already_is_left_alone(behind: Behind) -> None:
+    (behind.files / "plan").write_text("old")
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_write_file", path=str(behind.files / "plan"), content="new")
+        (behind.files / "plan").write_text("old")
+        ended = await agent.abort()
+    assert ended["state"] == "compensated"
+    assert (behind.files / "plan").read_text() == "old"
+
+
+async def test_a_file_that_cannot_be_restored_exactly_is_not_written(behind: Behind) -> None:
+    (behind.files / "photo").write_bytes(b"\x89PNG\xff\xfe")
+    async with behind.serve() as agent:
+        await agent.begin()
+        reply = await agent.try_to("fs_write_file", path=str(behind.files / "photo"), content="text")
+        edit = [{"oldText": "PNG", "newText": "JPG"}]
+        edited = await agent.try_to("fs_edit_file", path=str(behind.files / "photo"), edits=edit)
+    assert [each.meta["saga"]["code"] for each in (reply, edited)] == ["capture_failed", "capture_failed"]
+    assert (behind.files / "photo").read_bytes() == b"\x89PNG\xff\xfe"
+
+
+async def test_a_preview_is_no_step(behind: Behind) -> None:
+    (behind.files / "plan").write_text("old")
+    async with behind.serve() as agent:
+        await agent.begin()
+        edit = [{"oldText": "old", "newText": "new"}]
+        await agent.do("fs_edit_file", path=str(behind.files / "plan"), edits=edit, dryRun=True)
+        status = await agent.do("saga_status")
+        await agent.do("saga_commit")
+    assert status["steps"] == []
+    assert (behind.files / "plan").read_text() == "old"
+
+
+async def test_what_a_failed_step_did_not_do_is_not_undone(behind: Behind) -> None:
+    (behind.files / "taken").write_text("theirs")
+    (behind.files / "mine").write_text("mine")
+    before = tree(behind.files)
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_write_file", path=str(behind.files / "mine"), content="changed")
+        reply = await agent.try_to(
+            "fs_move_file", source=str(behind.files / "mine"), destination=str(behind.files / "taken")
+        )
+        ended = await agent.abort()
+    assert reply.is_error
+    assert ended["state"] == "compensated"
+    assert tree(behind.files) == before
+
+
+async def test_agents_read_what_is_not_restored(behind: Behind) -> None:
+    async with behind.serve() as agent:
+        tools = {tool.name: tool.description or "" for tool in (await agent.client.list_tools()).tools}
+        await agent.begin()
+        await agent.do("fs_write_file", path=str(behind.files / "new"), content="x")
+        plan = (await agent.do("saga_status"))["undo_plan"]
+    assert "Not restored: owner and times" in tools["fs_write_file"]
+    assert "owner and times" in plan[0]["not_restored"]
+
+
+async def test_the_check_finds_the_server_as_the_preset_says(behind: Behind) -> None:
+    async with behind.serve():
+        pass
+    checked = behind.run("check")
+    assert (checked["errors"], checked["warnings"]) == ([], [])

@@ -1,0 +1,69 @@
+"""The preset of the memory server, over the server itself."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.servers.behind import Behind, graph
+
+ADA: dict[str, Any] = {"name": "Ada", "entityType": "person", "observations": ["likes tea", "is tall"]}
+BEN: dict[str, Any] = {"name": "Ben", "entityType": "person", "observations": []}
+KNOWS = {"from": "Ada", "to": "Ben", "relationType": "knows"}
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def behind(tmp_path: Path) -> Behind:
+    behind = Behind(tmp_path)
+    behind.add_memory()
+    lines: list[dict[str, Any]] = [{"type": "entity", **ADA}, {"type": "entity", **BEN}, {"type": "relation", **KNOWS}]
+    behind.graph.write_text("\n".join(map(json.dumps, lines)))
+    return behind
+
+
+async def test_an_abort_leaves_the_graph_as_it_was(behind: Behind) -> None:
+    before = graph(behind.graph)
+    cleo: dict[str, Any] = {"name": "Cleo", "entityType": "cat", "observations": ["sleeps"]}
+    owns = {"from": "Ada", "to": "Cleo", "relationType": "owns"}
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("memory_create_entities", entities=[cleo, {**ADA, "observations": ["is short"]}])
+        await agent.do("memory_create_relations", relations=[owns, KNOWS])
+        contents = ["likes tea", "likes Cleo"]
+        await agent.do("memory_add_observations", observations=[{"entityName": "Ada", "contents": contents}])
+        gone = ["is tall", "was never said"]
+        await agent.do("memory_delete_observations", deletions=[{"entityName": "Ada", "observations": gone}])
+        await agent.do("memory_delete_relations", relations=[KNOWS, {**KNOWS, "to": "nobody"}])
+        await agent.do("memory_delete_entities", entityNames=["Ada", "Nobody"])
+        assert graph(behind.graph) != before
+        ended = await agent.abort()
+    assert ended["state"] == "compensated", ended
+    assert graph(behind.graph) == before
+
+
+async def test_what_was_there_before_is_not_taken_away(behind: Behind) -> None:
+    before = graph(behind.graph)
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("memory_create_entities", entities=[ADA, BEN])
+        await agent.do("memory_create_relations", relations=[KNOWS])
+        ended = await agent.abort()
+    assert ended["state"] == "compensated", ended
+    assert graph(behind.graph) == before
+
+
+async def test_what_others_have_said_of_a_new_entity_is_not_deleted_with_it(behind: Behind) -> None:
+    cleo: dict[str, Any] = {"name": "Cleo", "entityType": "cat", "observations": []}
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("memory_create_entities", entities=[cleo])
+        lines = behind.graph.read_text().replace('"Cleo","entityType":"cat","observations":[]',
+                                                 '"Cleo","entityType":"cat","observations":["bites"]')  # fmt: skip
+        behind.graph.write_text(lines)
+        ended = await agent.abort()
+    assert "bites" in behind.graph.read_text()
+    assert [item["kind"] for item in ended["items"]] == ["guard_conflict"]
