@@ -1,7 +1,7 @@
 """A meeting room, for the saga that also writes files and notes: a booking is a file, so that you can look at it."""
 
-# A file loaded by its path is in no package (INP001), and `call` is not the agent's to fill in (D417).
-# ruff: noqa: INP001, D417
+# A file loaded by its path is in no package (INP001).
+# ruff: noqa: INP001
 
 import os
 from pathlib import Path
