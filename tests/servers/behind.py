@@ -46,6 +46,8 @@ class Behind:
     """One folder with a config; servers are added before it is served."""
 
     folder: Path
+    saga: str = ""
+    """Lines for `[saga]`."""
     blocks: list[str] = field(default_factory=list[str])
 
     @property
@@ -85,14 +87,16 @@ class Behind:
 
     def add_filesystem(self) -> None:
         self.files.mkdir()
-        self.add("fs", "filesystem", [*node_server("@modelcontextprotocol/server-filesystem"), str(self.files)])
+        self.repository.mkdir(exist_ok=True)
+        command = node_server("@modelcontextprotocol/server-filesystem")
+        self.add("fs", "filesystem", [*command, str(self.files), str(self.repository)])
 
     def add_memory(self) -> None:
         env = {"MEMORY_FILE_PATH": str(self.graph)}
         self.add("memory", "memory", node_server("@modelcontextprotocol/server-memory"), env)
 
     def add_git(self) -> None:
-        self.repository.mkdir()
+        self.repository.mkdir(exist_ok=True)
         self.git("init", "-q", "-b", "main")
         self.git("config", "user.email", "ada@example.org")
         self.git("config", "user.name", "Ada")
@@ -135,14 +139,14 @@ class Behind:
         return {**os.environ, "HOME": str(self.folder), "GIT_CONFIG_GLOBAL": os.devnull}
 
     @asynccontextmanager
-    async def serve(self) -> AsyncGenerator[Agent]:
+    async def serve(self, bound_s: float = BOUND_S) -> AsyncGenerator[Agent]:
         """Serve everything that was added, with a client of the SDK connected to it."""
-        head = '[saga]\nname = "behind"\ndatabase = "sqlite:///saga.db"\n'
+        head = f'[saga]\nname = "behind"\ndatabase = "sqlite:///saga.db"\n{self.saga}'
         self.config.write_text("\n\n".join([head, *self.blocks]), encoding="utf-8")
         server = StdioServerParameters(
             command=str(COMMAND), args=["serve", "--config", str(self.config)], env=self.environ, cwd=self.folder
         )
-        with anyio.fail_after(BOUND_S):
+        with anyio.fail_after(bound_s):
             async with Client(server) as client:
                 agent = Agent(client)
                 await agent.until_listed(len(self.blocks))
