@@ -144,17 +144,18 @@ class Client:
         """The same with what the client says about the call itself, in `_meta`."""
         self._next += 1
         request_id = self._next
-        try:
-            params = {"name": name, "arguments": arguments, **({"_meta": meta} if meta else {})}
-            await self.raw.send({"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params})
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
-            raise ServerDied from error
+        params = {"name": name, "arguments": arguments, **({"_meta": meta} if meta else {})}
+        await self._send({"jsonrpc": "2.0", "id": request_id, "method": "tools/call", "params": params})
         return request_id
 
     async def cancel(self, request_id: int) -> None:
-        await self.raw.send(
-            {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}}
-        )
+        await self._send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request_id}})
+
+    async def _send(self, message: Message) -> None:
+        try:
+            await self.raw.send(message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError) as error:
+            raise ServerDied from error
 
     def replies_to(self, request_id: int | str) -> list[Message]:
         return [message for message in self.messages if message.get("id") == request_id and "method" not in message]

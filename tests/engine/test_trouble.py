@@ -7,19 +7,22 @@ from unittest.mock import patch
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 from tests.world.failing import BlockedLog, UnreadableLog
 from tests.world.reading import World
 from tests.world.server import eventually, served
 
-from saga_mcp.domain.errors import LogUnavailable, SagaQuarantined
+from saga_mcp.domain.errors import LogConflict, LogUnavailable, SagaQuarantined
 from saga_mcp.domain.events import (
     StepAttempted,
     StepFellInDoubt,
     StepIntended,
     StepSucceeded,
     UndoFellInDoubt,
+    UndoIntended,
     UndoSucceeded,
 )
+from saga_mcp.domain.values import Phase
 from saga_mcp.engine.port import CallReply
 from saga_mcp.log.port import Decide, Decided, SagaLog
 from saga_mcp.tools.python import PythonTool
@@ -190,3 +193,18 @@ async def test_a_call_whose_outcome_cannot_be_stored_is_not_said_to_be_unsent(wo
             world.go()
         assert (replies[0].code, replies[0].step) == ("outcome_unknown", 1)
     assert world.order == ["reserve(a)"]
+
+
+async def test_a_rollback_whose_append_other_processes_beat_is_carried_on_and_is_no_bug(
+    world: World, database: Path
+) -> None:
+    """To lose to others again and again is a rule of the log: it is not reported as a fault of the engine."""
+    with capture_logs() as logged:
+        async with served(
+            database, wrap=lambda log: BlockedLog(log, UndoIntended, times=1, error=LogConflict)
+        ) as server:
+            reply = await server.call("reserve", item="a")
+            await server.abort(reply.saga_id)
+            await server.until(reply.saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
+    assert world.order == ["reserve(a)", "release(a)"]
+    assert [line["event"] for line in logged if line["log_level"] == "error"] == []

@@ -78,9 +78,12 @@ class LogAround:
 class BlockedLog(LogAround):
     """Refuses the appends that hold one of these events, a number of times."""
 
-    def __init__(self, inner: SagaLog, *events: type[Event], times: int) -> None:
+    def __init__(
+        self, inner: SagaLog, *events: type[Event], times: int, error: Callable[[str], LogError] = LogUnavailable
+    ) -> None:
         super().__init__(inner)
         self._events = events
+        self._error = error
         self.left = times
 
     async def decide(self, saga_id: str, decide: Decide) -> Decided:
@@ -88,7 +91,7 @@ class BlockedLog(LogAround):
             decision = decide(saga)
             if self.left and any(isinstance(event, self._events) for event in decision.events):
                 self.left -= 1
-                raise LogUnavailable("planted: the disk is full")
+                raise self._error("planted: the disk is full")
             return decision
 
         return await self.inner.decide(saga_id, blocked)
