@@ -15,6 +15,7 @@ import anyio
 import psutil
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters
+from tests.edge.raw_stdio_client import RawClient, started
 
 from saga_mcp import app
 from saga_mcp.edge.changes import ListChanges
@@ -221,3 +222,15 @@ async def eventually(holds: Callable[[], bool]) -> None:
 def gone(pid: int) -> bool:
     """Whether a process has ended."""
     return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+
+
+@asynccontextmanager
+async def raw(desk: Desk) -> AsyncGenerator[RawClient]:
+    """The command, under a client that leaves it alone when it is killed."""
+    command = [*COMMAND, "serve", "--config", str(desk.config)]
+    async with started(command, env=dict(os.environ)) as client:
+        await client.initialize()
+        with anyio.fail_after(20):
+            while (await client.call("ledger_look"))["result"]["isError"]:  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.02)
+        yield client

@@ -78,9 +78,10 @@ def die() -> NoReturn:
 
 
 async def gone_on() -> None:
-    """Wait until the test says go."""
-    while not switched("go"):  # noqa: ASYNC110 - another process
-        await anyio.sleep(0.01)
+    """Wait until the test says go, whoever has stopped waiting for the answer."""
+    with anyio.CancelScope(shield=True):
+        while not switched("go"):  # noqa: ASYNC110 - another process
+            await anyio.sleep(0.01)
 
 
 def _object(required: list[str], **properties: Json) -> Json:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 
 import anyio
 import psutil
 import pytest
-from tests.edge.raw_stdio_client import RawClient, started, tool_call
-from tests.upstream.desk import COMMAND, Desk, eventually, gone
+from tests.edge.raw_stdio_client import tool_call
+from tests.upstream.desk import Desk, eventually, gone, raw
 
 BLIND = """
 [tools."ledger.add"]
@@ -27,18 +25,6 @@ HANGING_UNDO = BLIND.replace('id = "${args.id}" }', 'id = "${args.id}", mode = "
 
 def kill(pid: int) -> None:
     os.kill(pid, signal.SIGKILL)
-
-
-@asynccontextmanager
-async def raw(desk: Desk) -> AsyncGenerator[RawClient]:
-    """The command, under a client that leaves it alone when it is killed."""
-    command = [*COMMAND, "serve", "--config", str(desk.config)]
-    async with started(command, env=dict(os.environ)) as client:
-        await client.initialize()
-        with anyio.fail_after(20):
-            while (await client.call("ledger_look"))["result"]["isError"]:  # noqa: ASYNC110 - another process
-                await anyio.sleep(0.02)
-        yield client
 
 
 async def test_an_upstream_that_is_killed_during_a_call_is_undone_and_comes_back(desk: Desk) -> None:

@@ -11,7 +11,8 @@ from contextlib import asynccontextmanager
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
-from tests.upstream.desk import BOUND_S, LEDGER, Desk, eventually
+from tests.edge.raw_stdio_client import tool_call
+from tests.upstream.desk import BOUND_S, LEDGER, Desk, eventually, raw
 
 BLIND = """
 [tools."ledger.add"]
@@ -78,3 +79,19 @@ async def test_a_connection_that_breaks_proves_nothing_and_other_calls_go_on(des
             async with ledger(desk, port):
                 await agent.until_up()
     assert desk.did == ["add b"]
+
+
+async def test_after_a_kill_of_ours_a_call_over_http_may_still_go_on_and_is_not_undone(desk: Desk) -> None:
+    async with ledger(desk) as port:
+        point(desk, port)
+        async with raw(desk) as client:
+            await client.send(tool_call(1, "ledger_add", item="a", id=7, mode="hang_before"))
+            await eventually(lambda: desk.called("add") == 1)
+            os.kill(client.process.pid, signal.SIGKILL)
+        async with desk.open() as agent:
+            await agent.until_up()
+            (saga,) = (await agent.call("saga_status")).value["structuredContent"]["sagas"]
+            await agent.until(saga["saga_id"], "needs_attention")
+            desk.switch("go")
+            await eventually(lambda: desk.did == ["add a"])
+    assert desk.called("remove") == 0

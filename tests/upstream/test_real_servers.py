@@ -75,7 +75,7 @@ async def test_a_saga_over_two_servers_and_a_function_is_undone_last_first(real:
         assert not wrote.is_error, wrote.text
         assert file.read_text(encoding="utf-8") == "hällo\n"
         await agent.call("note", text="b", saga_id=saga_id)
-        entity = {"name": "ACME", "entityType": "customer", "observations": []}
+        entity: dict[str, object] = {"name": "ACME", "entityType": "customer", "observations": []}
         made = await agent.call("memory_create_entities", entities=[entity], saga_id=saga_id)
         assert made.value["structuredContent"]["entities"] == [entity]
         assert entities(real.folder) == ["ACME"]

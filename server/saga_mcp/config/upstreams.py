@@ -148,7 +148,12 @@ class Upstreams:
         for tool in known:
             read = tables.get(tool, _SAFE)
             kind = Kind.READ_ONLY if tool in written.read_only else Kind.COMPENSABLE
-            base = Pair(tool=f"{name}.{tool}", kind=kind, target_id=reached.target_id)
+            base = Pair(
+                tool=f"{name}.{tool}",
+                kind=kind,
+                target_id=reached.target_id,
+                outlives_us=isinstance(reached.place, Endpoint),
+            )
             own = _rules_of(read.table, rules)
             if tool in tables:
                 self._check_rules(("tools", base.tool), own, read.table.model_fields_set)

@@ -27,6 +27,8 @@ class StepPlan:
     safe_if_absent: bool = False
     guarded: bool = False
     """Before its undo the world is looked at (S6.7)."""
+    outlives_us: bool = False
+    """A call of it may go on where this process has ended: it runs in a server that is not our child (S3.3)."""
     looks_after: bool = False
     """Something is read right after its success, and only then has it ended."""
     step_key: str = ""

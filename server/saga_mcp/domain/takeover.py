@@ -20,7 +20,7 @@ _REASON = "owner_lost"
 def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind) -> tuple[Event, ...]:
     """What became of actions whose owner is proved dead.
 
-    Every tool runs inside the process that calls it, so the call has ended with it (S3.3).
+    A tool that runs inside the process that calls it, or in a child of it, has ended with it (S3.3).
 
     Args:
         saga: the current state.
@@ -42,7 +42,8 @@ def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind) -> tuple[Event, ..
 
 def _lost_step(saga: Saga, step: Step, driving: Driving) -> tuple[Event, ...]:
     if step.running:
-        return run_lost(saga, step.number, reason=_REASON, end_known=True, driving=driving)
+        ended = not step.plan.outlives_us
+        return run_lost(saga, step.number, reason=_REASON, end_known=ended, driving=driving)
     return _ended_between_attempts(saga, step, driving)
 
 

@@ -189,6 +189,7 @@ class Engine:
             has_probe=pair.has_probe,
             safe_if_absent=pair.safe_if_absent,
             guarded=pair.guard is not None,
+            outlives_us=pair.outlives_us,
             looks_after=pair.looks_after,
             step_key=step_key,
             call_id=caller.call_id,

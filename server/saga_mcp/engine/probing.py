@@ -36,6 +36,8 @@ class Probing:
         tool, obstacle = tool_of(self._shop.catalogue, step)
         clock = self._shop.clock
         began = clock.now()
+        # Where nobody knows that the call has ended, it may go on up to its deadline, as far as it ran before (S3.3).
+        settle_s = pair.settle_s if step.end_known else pair.hard_deadline_s + pair.settle_s
         for attempt in range(1, 1_000):
             asked_at = clock.now() - began
             verdict = NoVerdict(error=obstacle) if tool is None else await self._ask(tool, saga, number)
@@ -44,18 +46,18 @@ class Probing:
                     await self._shop.decide(saga.id, self.settling(number, verdict))
                     return
                 # What is absent now may still land, until the call's end lies `settle_s` back (S3.4).
-                case Absent() if asked_at >= pair.settle_s:
+                case Absent() if asked_at >= settle_s:
                     await self._shop.decide(saga.id, self.settling(number, verdict))
                     return
                 case _:
                     pass
             left = self._shop.settings.probe_for_s - (clock.now() - began)
-            if tool is None or (left <= 0 and asked_at >= pair.settle_s):
+            if tool is None or (left <= 0 and asked_at >= settle_s):
                 break
             wait = PROBE_SCHEDULE.delay_s(attempt)
             if isinstance(verdict, Absent):
-                wait = pair.settle_s - (clock.now() - began)
-            await clock.sleep(max(0.0, min(wait, max(left, pair.settle_s - (clock.now() - began)))))
+                wait = settle_s - (clock.now() - began)
+            await clock.sleep(max(0.0, min(wait, max(left, settle_s - (clock.now() - began)))))
         await self._shop.decide(saga.id, lambda now, d: probes_ended(now, number, d))
 
     async def ask(self, saga: Saga, number: int) -> ProbeVerdict:

@@ -136,6 +136,8 @@ class Pair:
     settle_s: float = 5.0
     target_id: str = ""
     host: str = ""
+    outlives_us: bool = False
+    """Its calls may go on where this process has ended."""
     not_restored: str = ""
     """What its undo does not bring back, for whoever decides whether to call it."""
     capture: Capture | None = None
