@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator
+from functools import partial
 from pathlib import Path
 
+import anyio
 import pytest
 from tests.captures.files import Files
+from tests.world.server import eventually
 
 from saga_mcp.testing import CallFailed, Harness
 
@@ -84,3 +87,51 @@ async def test_a_capture_that_fails_refuses_the_step_and_nothing_is_sent(h: Harn
     assert files.sent == []
     await saga.commit()
     assert saga.steps == []
+
+
+async def test_two_parallel_writes_to_one_file_do_not_overlap(h: Harness, files: Files) -> None:
+    """S5.3: otherwise the one that is captured while the other writes would restore what the other wrote half."""
+    files.put("a", b"old")
+    began, go_on = anyio.Event(), anyio.Event()
+
+    async def write(_name: str) -> None:
+        began.set()
+        await go_on.wait()
+
+    files.on_write = write
+    saga = h.saga()
+    async with anyio.create_task_group() as calls:
+        calls.start_soon(partial(saga.call, "write", name="a", text="one"))
+        with anyio.fail_after(5):
+            await began.wait()
+        calls.start_soon(partial(saga.call, "write", name="a", text="two"))
+        calls.start_soon(partial(saga.call, "write", name="b", text="else"))
+        await eventually(lambda: files.content("b") == b"else")
+        assert files.content("a") == b"one"
+        go_on.set()
+    assert files.content("a") == b"two"
+    await saga.abort()
+    assert files.content("a") == b"old"
+    assert files.content("b") is None
+
+
+async def test_what_another_saga_works_on_is_refused_at_once(h: Harness, files: Files) -> None:
+    began, go_on = anyio.Event(), anyio.Event()
+
+    async def write(_name: str) -> None:
+        began.set()
+        await go_on.wait()
+
+    files.on_write = write
+    one, other = h.saga(), h.saga(agent="other")
+    await other.begin()
+    async with anyio.create_task_group() as calls:
+        calls.start_soon(partial(one.call, "write", name="a", text="one"))
+        with anyio.fail_after(5):
+            await began.wait()
+        with pytest.raises(CallFailed) as refused:
+            await other.call("write", name="a", text="two")
+        assert refused.value.code == "resource_held"
+        go_on.set()
+    await other.call("write", name="a", text="two")
+    assert files.content("a") == b"two"

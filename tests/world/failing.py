@@ -11,7 +11,18 @@ from saga_mcp.domain.errors import LogError, LogUnavailable
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
-from saga_mcp.log.port import Append, AppendUnsettled, Decide, Decided, Decision, PairRow, Record, SagaLog, SagaRow
+from saga_mcp.log.port import (
+    Append,
+    AppendUnsettled,
+    Decide,
+    Decided,
+    Decision,
+    PairRow,
+    Record,
+    SagaLog,
+    SagaRow,
+    StepLock,
+)
 
 
 class LogAround:
@@ -64,6 +75,12 @@ class LogAround:
 
     async def pair(self, pair_hash: str) -> PairRow | None:
         return await self.inner.pair(pair_hash)
+
+    async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
+        return await self.inner.take_lock(wanted, over=over)
+
+    async def drop_lock(self, lock: StepLock) -> None:
+        await self.inner.drop_lock(lock)
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:
         return await self.inner.observe(realm, seen, seconds)

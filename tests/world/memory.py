@@ -19,7 +19,7 @@ from saga_mcp.domain.errors import LogConflict, SagaNotFound
 from saga_mcp.domain.machine import apply
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import decode, dump_json, encode
-from saga_mcp.log.port import Append, Decide, Decided, PairRow, Record, SagaKeyTaken, SagaRow
+from saga_mcp.log.port import Append, Decide, Decided, PairRow, Record, SagaKeyTaken, SagaRow, StepLock
 from saga_mcp.log.sql.folds import Folds, StoredEvent, fold_rows
 
 _ROUNDS = 3
@@ -35,6 +35,7 @@ class MemoryDatabase:
     """The newest state of each saga, for whoever judges from outside."""
     keys: dict[tuple[str, str, str], str] = field(default_factory=dict[tuple[str, str, str], str])
     pairs: dict[str, str] = field(default_factory=dict[str, str])
+    locks: dict[tuple[str, str], StepLock] = field(default_factory=dict[tuple[str, str], StepLock])
     watched_s: dict[str, float] = field(default_factory=dict[str, float])
     idle_from_s: dict[str, float] = field(default_factory=dict[str, float])
     change: int = 1
@@ -188,6 +189,19 @@ class MemoryLog:
         await anyio.lowlevel.checkpoint()
         content = self._database.pairs.get(pair_hash)
         return None if content is None else PairRow(hash=pair_hash, content=json.loads(content))
+
+    async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
+        await anyio.lowlevel.checkpoint()
+        locks, here = self._database.locks, (wanted.realm, wanted.name)
+        if over is not None and locks.get(here) == over:
+            del locks[here]
+        return locks.setdefault(here, wanted)
+
+    async def drop_lock(self, lock: StepLock) -> None:
+        await anyio.lowlevel.checkpoint()
+        here = (lock.realm, lock.name)
+        if self._database.locks.get(here) == lock:
+            del self._database.locks[here]
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:
         await anyio.lowlevel.checkpoint()

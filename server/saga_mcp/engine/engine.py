@@ -154,6 +154,7 @@ class Engine:
             await ticket.wait(self._shop.settings.reply_within_s, self._shop.clock)
             reply = await self._reply(ticket, deadline)
         except anyio.get_cancelled_exc_class():
+            ticket.give_up()
             self._lose(ticket)
             raise
         except BaseException:

@@ -43,6 +43,7 @@ from saga_mcp.domain.step_decisions import (
 )
 from saga_mcp.domain.stranded import Attempt
 from saga_mcp.domain.values import JsonValue, Phase, StepState
+from saga_mcp.engine.locks import StepLocks
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import Limits, Supervised, wait_for
@@ -75,6 +76,7 @@ class Forward:
         self._shop = workshop
         self._driver = driver
         self._tasks = tasks
+        self._locks = StepLocks(workshop, tasks)
         self._witness = Witness(workshop, tasks)
         self._stopping = anyio.Event()
         self._in_hand: dict[tuple[str, int], Ticket] = {}
@@ -90,7 +92,7 @@ class Forward:
             decided, call = await self._intended(order, ticket)
         except Exception as error:  # noqa: BLE001 - the waiting request raises it
             ticket.error = error
-            ticket.known.set()
+            await self._let_go(ticket)
             return
         finally:
             ticket.decided.set()
@@ -113,18 +115,26 @@ class Forward:
         repeat: list[Repeat] = []
 
         def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
-            ticket.take()
             repeat[:] = [self._repeat(saga, order)]
             events = self._begin(saga, order, repeat[0], prepared.capture)
             if events and not prepared.done:
                 raise _Unprepared  # admitted, and nothing of it stored: what is there now is read first
+            ticket.take()
             return events
 
         with self._shop.in_hand.holding(ticket.saga_id):
             decided = await self._shop.decide(ticket.saga_id, begin, pairs=(self._shop.row(order.pair),))
         return decided, repeat[0]
 
+    async def _let_go(self, ticket: Ticket) -> None:
+        try:
+            await self._locks.drop(ticket)  # before anybody is answered, who may go on with the same thing
+        finally:
+            ticket.known.set()
+
     async def _prepared(self, order: Order, ticket: Ticket) -> _Prepared:
+        if ticket.lock is None and not await self._locks.take(order, ticket):
+            return _Prepared(done=False)
         facts = StepFacts(saga_id=ticket.saga_id, tool=order.pair.tool, number=0, key="", args=order.plan.args)
         return _Prepared(done=True, capture=await self._witness.before(order.pair, facts))
 
@@ -162,6 +172,7 @@ class Forward:
             case NewStep() | SendAgain():
                 await self._attempts(order.tool, order.pair, ticket)
             case Join():
+                await self._locks.drop(ticket)
                 await self._join(order.tool, ticket)
             case Replay():
                 self._replay(order.tool, ticket)
@@ -195,7 +206,7 @@ class Forward:
             _log.exception("step_failed_inside", saga_id=ticket.saga_id, step=ticket.number)
             ticket.error = error
         finally:
-            ticket.known.set()
+            await self._let_go(ticket)
 
     async def record_lost(self, ticket: Ticket) -> None:
         """Store that the caller did not get the step's answer, once there is a step (S8.1)."""
@@ -244,8 +255,8 @@ class Forward:
                 await self._attempts_in_hand(tool, pair, ticket)
         finally:
             del self._in_hand[slot]
-            ticket.known.set()
             ticket.ended.set()
+            await self._let_go(ticket)
 
     async def _attempts_in_hand(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:
         while True:

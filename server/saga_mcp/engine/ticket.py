@@ -15,6 +15,7 @@ from saga_mcp.domain.events import SagaOpened, StepPlan
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.supervise import wait_for
+from saga_mcp.log.port import StepLock
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Arguments, Tool, ToolAnswer
 
@@ -55,6 +56,14 @@ class Ticket:
     """The saga had been flagged as idle before this call."""
     saga: Saga | None = None
     answer: ToolAnswer | None = None
+    lock: StepLock | None = None
+    """What the step has locked (S5.3)."""
+    queue: anyio.CancelScope | None = None
+    """While it waits for such a lock: to be cancelled by who will not wait any longer."""
+    given_up: bool = False
+    """Nobody waits any longer for it to begin."""
+    seen: int = 0
+    """The change of the log that was seen last, while it waits."""
     error: Exception | None = None
     """The intent could not be stored, so nothing was sent; or the saga can no longer be read."""
     _taken: bool = False
@@ -64,7 +73,13 @@ class Ticket:
 
     async def wait(self, within_s: float, clock: Clock) -> None:
         """Wait so many seconds for the outcome, and somewhat longer for the log to take the call at all."""
-        if not await wait_for(self.known, within_s, clock):
+        if await wait_for(self.known, within_s, clock):
+            return
+        queued = self.queue is not None
+        self.give_up()
+        if queued:
+            await self.known.wait()  # it is refused at once
+        else:
             await wait_for(self.decided, max(0.0, _LOG_PATIENCE_S - within_s), clock)
 
     def take(self) -> None:
@@ -88,6 +103,12 @@ class Ticket:
             if not self._taken:
                 self._withdrawn = True
                 raise LogUnavailable(NOT_IN_TIME)
+
+    def give_up(self) -> None:
+        """Nobody waits any longer for it to begin: it goes on only if it has."""
+        self.given_up = True
+        if self.queue is not None:
+            self.queue.cancel()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,6 +23,9 @@ from saga_mcp.tools.port import StepFacts
 
 T = TypeVar("T")
 
+_BEFOREHAND = 0.8
+"""Of the time within which a reply is due."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -39,7 +42,9 @@ class Witness:
         Raises:
             CaptureFailed: it could not be made exactly, so nothing may be sent.
         """
-        sight = await self._in_time(pair, lambda: self._shop.looks.capture(pair, step))
+        # Whoever waits for the call is to be told in time.
+        within_s = min(pair.timeout_s, _BEFOREHAND * self._shop.settings.reply_within_s)
+        sight = await self._in_time(pair, lambda: self._shop.looks.capture(pair, step), within_s)
         if isinstance(sight, NotSeen):
             raise CaptureFailed(pair.tool, sight.reason)
         return sight.image
@@ -86,7 +91,9 @@ class Witness:
             found = await self._in_time(pair, lambda: self._shop.looks.guard(pair, facts))
         return found
 
-    async def _in_time(self, pair: Pair, look: Callable[[], Awaitable[T]]) -> T | NotSeen:
-        """What was seen; a read has as long as the call that it serves."""
-        sight = await within(pair.timeout_s, look, self._tasks, self._shop.clock)
+    async def _in_time(
+        self, pair: Pair, look: Callable[[], Awaitable[T]], within_s: float | None = None
+    ) -> T | NotSeen:
+        """What was seen; a read has as long as the call that it serves, or as is said."""
+        sight = await within(within_s or pair.timeout_s, look, self._tasks, self._shop.clock)
         return NotSeen("it did not answer in time") if sight is None else sight

@@ -29,7 +29,7 @@ from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
 
-_STORE_AGAIN = Retry(first_delay_s=0.1, max_delay_s=5.0)
+STORE_AGAIN = Retry(first_delay_s=0.1, max_delay_s=5.0)
 """How far apart the log is asked again to take what has happened, or whether it has taken it."""
 
 Decider: TypeAlias = Callable[[Saga, Driving], tuple[Event, ...]]
@@ -217,7 +217,7 @@ class Workshop:
             else:
                 message = "the saga log did not take this; nothing was stored and nothing was sent. Try again."
                 raise LogUnavailable(message) from unsettled
-            await self.clock.sleep(self.clock.jitter(_STORE_AGAIN.delay_s(times)))
+            await self.clock.sleep(self.clock.jitter(STORE_AGAIN.delay_s(times)))
 
     async def record(self, saga_id: str, decider: Decider) -> Decided:
         """Append what has happened in the world: the log is asked until it takes it, for nobody else will ever know.
@@ -232,7 +232,7 @@ class Workshop:
             except (LogUnavailable, LogConflict) as error:
                 times += 1
                 _log.warning("outcome_waits_for_the_log", saga_id=saga_id, times=times, reason=str(error))
-            await self.clock.sleep(_STORE_AGAIN.delay_s(times))
+            await self.clock.sleep(STORE_AGAIN.delay_s(times))
 
     def facts(
         self, saga: Saga, step: Step, *, result: JsonValue = None, known: bool = False, text: str = ""

@@ -79,6 +79,19 @@ class SagaRow:
     updated_at: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepLock:
+    """Who works on something, from before what is there is read to the end of the step (S5.3)."""
+
+    realm: str
+    name: str
+    """Stands for what it works on; holds no value of the outside world."""
+    saga_id: str
+    owner: str
+    token: str
+    """Of one call."""
+
+
 @dataclass(frozen=True, slots=True)
 class Append:
     """One event of an append, by which the log can be asked whether it holds that append."""
@@ -181,6 +194,19 @@ class SagaLog(Protocol):
 
     async def pair(self, pair_hash: str) -> PairRow | None:
         """The pair as it was frozen at an intent."""
+        ...
+
+    async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
+        """Take a lock if nobody has it; return who has it now.
+
+        Args:
+            wanted: By whom; with a token that was never used.
+            over: Who is known to need it no more; it is taken from that one, and from nobody else.
+        """
+        ...
+
+    async def drop_lock(self, lock: StepLock) -> None:
+        """Give a lock back. Harmless where it is another's by now."""
         ...
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:

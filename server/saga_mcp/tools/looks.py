@@ -7,11 +7,14 @@ in the frozen pair, so a changed config changes nothing about a step that has be
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, cast
 
+from saga_mcp.domain.errors import CaptureFailed
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.tools.binding import CannotBind, TemplateError, compile_condition, compile_template
 from saga_mcp.tools.images import image_of, same_image, size_of
@@ -177,6 +180,24 @@ class Looks:
         except _NOT_DECIDED as unbound:
             return ReadFailed(reason=f"{call.tool}: {unbound}")
         return await reader.read(cast("JsonObject", args), step)
+
+
+def lock_name(pair: Pair, args: JsonObject, saga_id: str) -> str:
+    """What stands for the thing that a call works on, so that no other one does (S5.3); only with a capture.
+
+    Raises:
+        CaptureFailed: it cannot be told.
+    """
+    call = None if pair.capture is None else pair.capture.call
+    what: JsonValue = pair.resource
+    if not pair.resource and call is not None:
+        what = [call.tool, call.target_id, cast("JsonValue", call.args)]
+    values: dict[str, JsonValue] = {"args": args, "saga": {"id": saga_id}}
+    try:
+        bound = compile_template(what, variables=BEFORE_INTENT).bind(values)
+    except _NOT_DECIDED as unbound:
+        raise CaptureFailed(pair.tool, str(unbound)) from unbound
+    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
 
 
 _NOT_DECIDED = (CannotBind, TemplateError)

@@ -20,8 +20,8 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.guard import guarded
 from saga_mcp.log.owners import FileOwners, directory_of
-from saga_mcp.log.port import Append, Decide, Decided, Owners, PairRow, Record, SagaRow
-from saga_mcp.log.sql import files, reads
+from saga_mcp.log.port import Append, Decide, Decided, Owners, PairRow, Record, SagaRow, StepLock
+from saga_mcp.log.sql import files, locks, reads
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.connect import SETUP_WAIT_S, SqliteFile
 from saga_mcp.log.sql.folds import Folds
@@ -168,6 +168,15 @@ class SqlSagaLog:
     async def pair(self, pair_hash: str) -> PairRow | None:
         """See `SagaLog.pair`."""
         return await self._read(lambda connection: reads.pair_row(connection, pair_hash))
+
+    async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
+        """See `SagaLog.take_lock`."""
+        return await self._writer.aside(lambda connection: locks.take(connection, wanted, over))
+
+    async def drop_lock(self, lock: StepLock) -> None:
+        """See `SagaLog.drop_lock`."""
+        await self._writer.aside(lambda connection: locks.drop(connection, lock))
+        self._announce()
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:
         """See `SagaLog.observe`."""

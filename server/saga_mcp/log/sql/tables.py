@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
 
-EPOCH: Final = 1
+EPOCH: Final = 2
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -89,6 +89,18 @@ saga_event: Final = Table(
     Column("payload", Text),
     sqlite_with_rowid=False,
 )
+
+step_lock: Final = Table(
+    "saga_step_lock",
+    metadata,
+    Column("realm", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("saga_id", String, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("token", String, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What a step works on, as a digest, and which call has it (S5.3)."""
 
 pair: Final = Table(
     "saga_pair",

@@ -13,10 +13,12 @@ import itertools
 import random
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 import anyio
+from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
 from saga_mcp.domain.errors import LogUnavailable
@@ -29,6 +31,9 @@ from saga_mcp.log.sql.trouble import NOTHING, LogClosed, StatementRefused, locke
 LARGEST_BATCH = 256
 FIRST_DELAY_S = 0.002
 LONGEST_DELAY_S = 0.05
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -106,10 +111,14 @@ class Writer:
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:
         """Raise a realm's watched time in a transaction of its own; the port's `observe`."""
+        return await self.aside(lambda connection: self._batches.observe(connection, realm, seen, seconds))
+
+    async def aside(self, work: Callable[[Connection], T]) -> T:
+        """Do something small in a transaction of its own, beside the decisions."""
         since = time.monotonic()
         while True:
             try:
-                return await self._thread.submit(lambda c: self._batches.observe(c, realm, seen, seconds))
+                return await self._thread.submit(work)
             except Busy as busy:
                 waited_s = time.monotonic() - since
                 if self._closing or waited_s >= self._busy_budget_s:

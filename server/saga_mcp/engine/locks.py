@@ -1,0 +1,87 @@
+"""Keeps a step that captures alone with what it works on, from before the capture to its end (SEMANTICS.md S5.3).
+
+A row in the log's database, because it has to hold between processes, and before the step has any event.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+import anyio
+import structlog
+from anyio.abc import TaskGroup
+
+from saga_mcp.domain.errors import LogUnavailable, ResourceHeld, SagaNotFound
+from saga_mcp.engine.ticket import Order, Ticket
+from saga_mcp.engine.workshop import STORE_AGAIN, Workshop
+from saga_mcp.log.port import StepLock
+from saga_mcp.tools.looks import lock_name
+
+_log = structlog.get_logger(__name__)
+
+
+class StepLocks:
+    """The locks that steps of this process have, or want."""
+
+    def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
+        self._shop = workshop
+        self._tasks = tasks
+
+    async def take(self, order: Order, ticket: Ticket) -> bool:
+        """Lock what the call works on; False: another step of this saga had it, and something has changed since.
+
+        Raises:
+            ResourceHeld: another saga's step has it, or this saga's had it for too long.
+            CaptureFailed: what it works on cannot be told.
+        """
+        wanted = StepLock(
+            realm=self._shop.settings.realm,
+            name=lock_name(order.pair, order.plan.args, ticket.saga_id),
+            saga_id=ticket.saga_id,
+            owner=self._shop.owners.me,
+            token=secrets.token_hex(8),
+        )
+        holder = await self._shop.log.take_lock(wanted)
+        if holder.token != wanted.token and await self._stale(holder):
+            holder = await self._shop.log.take_lock(wanted, over=holder)
+        if holder.token == wanted.token:
+            ticket.lock = wanted
+            return True
+        if holder.saga_id != ticket.saga_id or ticket.given_up:
+            raise ResourceHeld(order.pair.tool, holder.saga_id)
+        with anyio.CancelScope() as ticket.queue:
+            ticket.seen = await self._shop.log.wait_for_change(ticket.seen)
+        ticket.queue = None
+        return False
+
+    async def _stale(self, holder: StepLock) -> bool:
+        """Whether the holder's process is dead, and its call proved to have ended with it."""
+        if holder.owner == self._shop.owners.me or self._shop.owners.alive(holder.owner):
+            return False
+        try:
+            saga = await self._shop.log.load(holder.saga_id)
+        except SagaNotFound:
+            return True
+        return not any(step.running and step.owner == holder.owner for step in saga.loose_steps)
+
+    async def drop(self, ticket: Ticket) -> None:
+        """Give back what a ticket has locked; where the log cannot be written, as soon as it can."""
+        lock, ticket.lock = ticket.lock, None
+        if lock is None:
+            return
+        try:
+            await self._shop.log.drop_lock(lock)
+        except LogUnavailable:
+            self._tasks.start_soon(self._drop_later, lock)
+
+    async def _drop_later(self, lock: StepLock) -> None:
+        times = 0
+        while True:
+            times += 1
+            await self._shop.clock.sleep(STORE_AGAIN.delay_s(times))
+            try:
+                await self._shop.log.drop_lock(lock)
+            except LogUnavailable as error:
+                _log.warning("lock_waits_for_the_log", saga_id=lock.saga_id, times=times, reason=str(error))
+            else:
+                return
