@@ -13,7 +13,7 @@ import pytest
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.binding import CannotBind, TemplateError, compile_template, runtime
 
-NAMES = frozenset({"args", "text"})
+NAMES = frozenset({"args", "text", "capture", "now"})
 
 
 def bind(expression: str, **values: JsonValue) -> JsonValue:
@@ -52,6 +52,24 @@ def test_what_is_not_named_does_not_count() -> None:
 def test_a_plain_path_hands_on_any_size() -> None:
     big = "x" * 1_000_000
     assert bind("args.text", args={"text": big}) == big
+
+
+def test_what_was_read_for_a_step_may_be_searched_at_a_mebibyte() -> None:
+    """A file is captured as text and, by some servers, once more as its structured result."""
+    big = "x" * 2**20
+    found: JsonValue = {"found": True, "text": big, "result": {"content": big}}
+    assert bind("!now.text.contains('\\ufffd') && capture.text == now.text", now=found, capture=found) is True
+    assert bind("now", now=found) == found
+    with pytest.raises(CannotBind, match="texts it names are larger than 4 MiB"):
+        bind("size(now.text) > 0", now={"text": "x" * (2**22 + 1)})
+
+
+@pytest.mark.parametrize(
+    "expression", ["now.text.split(',')", "now.list.filter(x, x != '')", "regex_all(now.text, 'a')"]
+)
+def test_what_makes_lists_sees_no_more_of_it_than_of_anything_else(expression: str) -> None:
+    with pytest.raises(CannotBind, match="larger than 256 kB"):
+        bind(expression, now={"text": "a," * 200_000, "list": ["x" * 300_000]})
 
 
 @pytest.mark.parametrize("expression", ["args.x", "size(args.x) == 1", "args.x == args.x"])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.binding.analysis import analyse
 from saga_mcp.tools.binding.errors import Fault, Missing, Mistyped, Unfit
-from saga_mcp.tools.binding.functions import Function, implementations, loops
+from saga_mcp.tools.binding.functions import SEARCHES, Function, implementations, loops
 from saga_mcp.tools.binding.runtime import cel
 from saga_mcp.tools.binding.scanner import Hole
 from saga_mcp.tools.binding.values import Needs, Path, as_json, exact, follow, needs_of, select
@@ -50,6 +50,7 @@ class Expression:
     _program: cel.Program
     _functions: dict[str, Function]
     _loops: bool
+    _searches: bool
 
     def evaluate(self, values: Mapping[str, JsonValue]) -> JsonValue:
         """Return what the expression comes to over `values`.
@@ -59,7 +60,7 @@ class Expression:
         """
         if self.plain is not None:
             return exact(follow(self.plain, values))
-        selected = select(self._needs, values, loops=self._loops)
+        selected = select(self._needs, values, loops=self._loops, searches=self._searches)
         try:
             answer = self._program.execute(cel.Context(selected, self._functions))
         except Exception as error:  # noqa: BLE001 - whatever the engine raises, there is no value (S11.3)
@@ -102,6 +103,7 @@ def compile_expression(hole: Hole, variables: frozenset[str]) -> Expression | li
         _program=program,
         _functions=implementations(found.functions, loops=looping),
         _loops=looping,
+        _searches=found.functions <= SEARCHES,
     )
 
 

@@ -62,6 +62,9 @@ TYPES = frozenset({"bool", "bytes", "double", "int", "list", "map", "null_type",
 # `lists.range` makes as many items as an argument says; no undo argument needs it.
 _WITHHELD = frozenset({"lists.range"})
 
+SEARCHES = frozenset({"contains", "startsWith", "endsWith", "matches", "regex", "size", "has", "base64_decode"})
+"""What takes time with the length of a text and makes no list of it."""
+
 _NO_DEFAULT = object()
 
 

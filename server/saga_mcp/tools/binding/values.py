@@ -11,6 +11,7 @@ import itertools
 import json
 import math
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 from saga_mcp.domain.values import JsonValue
@@ -24,6 +25,13 @@ Needs: TypeAlias = "Mapping[str, Needs | None]"
 
 MAX_INPUT_BYTES = 256_000
 """S11.3. Of everything one expression names, as JSON text; plain paths are not evaluated and not limited."""
+MAX_TEXT_BYTES = 4 * 1024 * 1024
+"""Of the long strings in `IMAGES`, where an expression only searches them, which takes time with their length and not
+more: what is captured may be 1 MiB, is there as text and as result, and once more as `now`."""
+IMAGES = frozenset({"capture", "after", "now", "read"})
+"""Variables that hold what was read for a step; how much, its pair limits."""
+LONG_TEXT = 1_000
+"""In characters; shorter strings count with everything else."""
 MAX_DEPTH = 64
 """S11.3, in containers."""
 MAX_LOOP_ITEMS = 2_000
@@ -85,7 +93,9 @@ def needs_of(paths: Iterable[Path]) -> Needs:
     return needs
 
 
-def select(needs: Needs, values: Mapping[str, JsonValue], *, loops: bool) -> dict[str, JsonValue]:
+def select(
+    needs: Needs, values: Mapping[str, JsonValue], *, loops: bool, searches: bool = False
+) -> dict[str, JsonValue]:
     """Return the part of `values` that an expression needs, weighed and fit for the CEL engine.
 
     A member that is absent stays absent, so `has()` sees it so.
@@ -94,51 +104,76 @@ def select(needs: Needs, values: Mapping[str, JsonValue], *, loops: bool) -> dic
         needs: What the expression names.
         values: The variables by name.
         loops: The expression takes time with the square of its items: `MAX_LOOP_ITEMS` holds.
+        searches: The expression only searches texts: `MAX_TEXT_BYTES` holds for long ones in `IMAGES`.
 
     Raises:
         Unfit: A root is unknown, or the part is too large, too deep, or holds an integer outside int64.
     """
-    budget = MAX_INPUT_BYTES
+    scale = _Scale(MAX_INPUT_BYTES, MAX_TEXT_BYTES)
 
-    def narrow(source: JsonValue, below: Needs | None) -> JsonValue:
-        nonlocal budget
+    def narrow(source: JsonValue, below: Needs | None, *, texts: bool) -> JsonValue:
         if below is None or not isinstance(source, dict):
-            budget -= weigh(source, budget)
+            scale.weigh(source, texts=texts)
             if loops:
                 refuse_many(source)
             return source
-        return {name: narrow(source[name], deeper) for name, deeper in below.items() if name in source}
+        return {name: narrow(source[name], deeper, texts=texts) for name, deeper in below.items() if name in source}
 
     for root in needs:
         if root not in values:
             raise Unfit(f"{root} is not known here")
-    return {root: narrow(values[root], below) for root, below in needs.items()}
+    return {root: narrow(values[root], below, texts=searches and root in IMAGES) for root, below in needs.items()}
 
 
-def weigh(value: JsonValue, budget: int = MAX_INPUT_BYTES) -> int:
-    """Return about how many bytes `value` takes as JSON text.
+def weigh(value: JsonValue) -> None:
+    """Let what a function made pass only if an expression may be given as much.
 
     Raises:
-        Unfit: It is over the budget or too deep, holds an integer outside int64, or is no JSON value.
+        Unfit: It is too heavy or too deep, holds an integer outside int64, or is no JSON value.
     """
-    weight = 0
-    pending: list[tuple[object, int]] = [(value, 0)]
-    while pending:
-        item, depth = pending.pop()
-        weight += _weight_of(item)
-        if isinstance(item, dict):
-            mapping = cast("dict[object, object]", item)
-            weight += sum(_weight_of(key) + 2 for key in mapping)
-            pending += [(child, depth + 1) for child in mapping.values()]
-        elif isinstance(item, list):
-            children = cast("list[object]", item)
-            weight += len(children)
-            pending += [(child, depth + 1) for child in children]
-        if depth + isinstance(item, dict | list) > MAX_DEPTH:
-            raise Unfit(f"what it names is nested deeper than {MAX_DEPTH} levels")
-        if weight > budget:
-            raise Unfit(f"what it names is larger than {MAX_INPUT_BYTES // 1000} kB")
-    return weight
+    _Scale(MAX_INPUT_BYTES, 0).weigh(value, texts=False)
+
+
+@dataclass(slots=True)
+class _Scale:
+    """What may still be named: bytes of JSON text, and of long strings where those are counted apart."""
+
+    left: int
+    texts_left: int
+
+    def weigh(self, value: JsonValue, *, texts: bool) -> None:
+        """Take the weight of `value` off what is left.
+
+        Raises:
+            Unfit: It is too heavy or too deep, holds an integer outside int64, or is no JSON value.
+        """
+        pending: list[tuple[object, int]] = [(value, 0)]
+        while pending:
+            item, depth = pending.pop()
+            self._take(item, texts=texts)
+            if isinstance(item, dict):
+                mapping = cast("dict[object, object]", item)
+                for key in mapping:
+                    self._take(key, texts=False)
+                self.left -= 2 * len(mapping)
+                pending += [(child, depth + 1) for child in mapping.values()]
+            elif isinstance(item, list):
+                children = cast("list[object]", item)
+                self.left -= len(children)
+                pending += [(child, depth + 1) for child in children]
+            if depth + isinstance(item, dict | list) > MAX_DEPTH:
+                raise Unfit(f"what it names is nested deeper than {MAX_DEPTH} levels")
+            if self.left < 0:
+                raise Unfit(f"what it names is larger than {MAX_INPUT_BYTES // 1000} kB")
+            if self.texts_left < 0:
+                raise Unfit(f"the texts it names are larger than {MAX_TEXT_BYTES // 1024 // 1024} MiB")
+
+    def _take(self, item: object, *, texts: bool) -> None:
+        weight = _weight_of(item)
+        if texts and isinstance(item, str) and len(item) >= LONG_TEXT:
+            self.texts_left -= weight
+        else:
+            self.left -= weight
 
 
 def refuse_many(value: object) -> None:
