@@ -17,11 +17,17 @@ from pydantic_core import PydanticUndefined
 
 from saga_mcp.config.models import (
     SECTIONS_LATER,
+    CaptureTable,
+    CaseTable,
+    GuardTable,
+    ProbeTable,
     PythonTable,
+    ReadTable,
     RetryTable,
     SagaTable,
     Table,
     ToolTable,
+    UndoProbeTable,
     UndoTable,
     UpstreamTable,
 )
@@ -42,8 +48,15 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[upstreams.NAME]", UpstreamTable),
     ('[tools."NAME.function"]', ToolTable),
     ("undo", UndoTable),
+    ("undo.read", ReadTable),
+    ("undo.probe", UndoProbeTable),
+    ("capture, after", CaptureTable),
+    ("guard", GuardTable),
+    ("probe", ProbeTable),
+    ("cases", CaseTable),
     ("retry", RetryTable),
 )
+_NAMES: dict[type[Table], str] = {UndoProbeTable: "undo.probe", ReadTable: "undo.read"}
 _TYPES = {str: "text", bool: "true, false", int: "whole number", float: "number"}
 
 
@@ -87,8 +100,8 @@ def _shape(annotation: Any) -> str:  # noqa: ANN401 - an annotation
     if hasattr(annotation, "__metadata__"):
         return _shape(arguments[0])
     if isinstance(annotation, type) and issubclass(annotation, Table):
-        return f"`{annotation.__name__.removesuffix('Table').lower()}` table"
-    return _TYPES[annotation]
+        return f"`{_NAMES.get(annotation, annotation.__name__.removesuffix('Table').lower())}` table"
+    return "any" if annotation is Any else _TYPES[annotation]
 
 
 if __name__ == "__main__":

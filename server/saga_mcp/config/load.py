@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from saga_mcp.config.checks import Callables
 from saga_mcp.config.code import CodeUnusable, function_in, load_file, load_module, registry_in
 from saga_mcp.config.database import default_database, default_realm, read_database
 from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.models import SECTIONS_LATER, PythonTable, SagaTable, ToolTable
-from saga_mcp.config.pairs import Callables, check_alone, declare_with
+from saga_mcp.config.pairs import check_alone, declare_with
 from saga_mcp.config.presets import lay_presets
 from saga_mcp.config.problems import NOT_YET, ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
 from saga_mcp.config.source import read_config
@@ -151,7 +152,8 @@ class _Tools:
         tables, alone = self._tables_by_registry()
         schemas = self._schemas()
         targets = {each: self._target(each.partition(".")[0]) for each in schemas}
-        callables = Callables(schemas, targets, self._upstreams.targets, frozenset(self._unusable))
+        read_only = self._read_only(tables)
+        callables = Callables(schemas, targets, self._upstreams.targets, frozenset(self._unusable), read_only)
         for key, read in alone.items():
             check_alone(key, read, callables, self._findings)
         declared = tuple(
@@ -265,6 +267,18 @@ class _Tools:
             for undo in source.callables.values():
                 schemas[f"{name}.{undo.name}"] = undo.arguments.schema
         return schemas
+
+    def _read_only(self, tables: Mapping[str, Mapping[str, Read[ToolTable]]]) -> frozenset[str]:
+        """Names of the tools that are said to change nothing."""
+        said = {f"{owner}.{tool}": read.table.kind for owner, named in tables.items() for tool, read in named.items()}
+        coded = {
+            f"{name}.{tool.name}": tool.traits.kind
+            for name, (registry, _) in self._sources.items()
+            for tool in registered(registry).tools.values()
+        }
+        own = {tool for tool, kind in coded.items() if (said.get(tool) or kind) == "read_only"}
+        theirs = {tool for tool, kind in said.items() if kind == "read_only"}
+        return frozenset(own | theirs | self._upstreams.read_only)
 
     def _check_offered(self, declared: tuple[DeclaredRegistry, ...], upstreams: tuple[DeclaredUpstream, ...]) -> None:
         first: dict[str, str] = {}

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field, PlainValidator, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+
+from saga_mcp.tools.pair import MAX_BYTES
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 SecondsOrNone = Annotated[float, Field(ge=0, allow_inf_nan=False)]
@@ -136,10 +138,63 @@ class PythonTable(Table):
             yield Clash("give either path or module", frozenset({"path", "module"}))
 
 
+class ReadTable(Table):
+    """A call of a read-only tool."""
+
+    tool: str = Field(description="what is called: `NAME.function` or `NAME.tool`, which has to be read-only")
+    args: dict[str, Any] = Field({}, description="its arguments, with `${...}` in them")
+
+
+class CaptureTable(ReadTable):
+    """What is read and kept for the undo, which sees it as `capture` or `after`: `found`, `result` and `text`."""
+
+    absent_when: Condition = Field(
+        default=False, description="`${...}` over `now`: the answer, an error too, says that nothing is there"
+    )
+    exact_when: Condition = Field(
+        default=True, description="`${...}` over `now`: the answer is exactly what is there, so that it can be put back"
+    )
+    max_bytes: int = Field(MAX_BYTES, ge=1, description="a larger answer cannot be kept: the call is refused")
+
+
+class GuardTable(Table):
+    """What is looked at before each attempt to undo: the capture once more, or a read of its own."""
+
+    tool: str | None = Field(None, description="a read of its own; default: the capture is made again and compared")
+    args: dict[str, Any] = Field({}, description="its arguments, with `${...}` in them")
+    as_left: Condition = Field(default=False, description="`${...}` over `now`: as the step left it, so it is undone")
+    as_before: Condition = Field(
+        default=False, description="`${...}` over `now`: as before the step, so there is nothing to undo"
+    )
+    ignore_order: bool = Field(default=False, description="of the capture: lists are compared as bags")
+
+    def clashes(self) -> Iterator[Clash]:
+        """See `Table.clashes`."""
+        own = {"args", "as_left", "as_before"} & self.model_fields_set
+        if self.tool is None and own:
+            yield Clash(f"only together with tool: {', '.join(sorted(own))}", frozenset({"tool", *own}))
+        elif self.tool is not None and self.ignore_order:
+            yield Clash("ignore_order belongs to a guard without a tool", frozenset({"tool", "ignore_order"}))
+        elif self.tool is not None and "as_left" not in own:
+            yield Clash("say as_left: without it nothing would ever be undone", frozenset({"tool", "as_left"}))
+
+
+class UndoProbeTable(ReadTable):
+    """What tells whether an undo took effect."""
+
+    landed: Condition = Field(
+        description="`${...}` over `now`. An error gives no verdict, unless the condition looks at `now.error`"
+    )
+
+
+class ProbeTable(UndoProbeTable):
+    """What tells whether a call took effect whose answer was lost."""
+
+    result: Any = Field(None, description="the call's result: any value with `${...}` in it; default: it is not known")
+
+
 class UndoTable(Table):
     """What undoes a tool: one entry, or a list of them; every entry whose `when` holds runs, in order."""
-
-    later: ClassVar[frozenset[str]] = frozenset({"done_when", "read", "probe"})
 
     when: Condition = Field(
         default=True, description="whether the entry runs: `${...}`, frozen with the step's outcome"
@@ -164,6 +219,13 @@ class UndoTable(Table):
     retry: RetryTable | None = Field(
         None, description="its attempts; default: 8, 1 s to 300 s apart. Used up: dead letter"
     )
+    read: ReadTable | None = Field(
+        None, description="made right before each attempt: `args` see its answer as `read`, with the members of `now`"
+    )
+    probe: UndoProbeTable | None = Field(None, description="asked where the outcome of an attempt is not known")
+    done_when: Condition = Field(
+        default=False, description="`${...}` over `now`, the undo's error: it was undone already"
+    )
 
     def clashes(self) -> Iterator[Clash]:
         """See `Table.clashes`."""
@@ -172,8 +234,39 @@ class UndoTable(Table):
         if len(given) != 1:
             message = f"give one of tool, manual, leave or nothing, not {' and '.join(given) or 'none'}"
             yield Clash(message, frozenset(actions))
-        elif self.tool is None and (self.args or self.each):
-            yield Clash("args and each belong to tool", frozenset({"tool", "args", "each"}))
+        elif self.tool is None:
+            of_calls = self.model_fields_set & {"args", "each", "read", "probe", "done_when"}
+            if of_calls:
+                yield Clash(f"only together with tool: {', '.join(sorted(of_calls))}", frozenset({"tool", *of_calls}))
+
+
+def _undo_as_list(value: object) -> object:
+    return [cast("object", value)] if isinstance(value, dict) else value
+
+
+def _guard_as_table(value: object) -> object:
+    if isinstance(value, str):
+        if value != "unchanged":
+            raise ValueError('must be "unchanged" or a table')
+        return {}
+    return value
+
+
+Undos = Annotated[list[UndoTable], BeforeValidator(_undo_as_list)]
+Guarded = Annotated[GuardTable, BeforeValidator(_guard_as_table)]
+
+
+class CaseTable(Table):
+    """What a tool is for some of its calls."""
+
+    when: Condition = Field(default=True, description="`${...}` over `args`: the first case that holds is the call's")
+    kind: Kind | None = Field(None, description="as in the table of a tool")
+    undo: Undos | None = Field(None, description="as in the table of a tool")
+    capture: CaptureTable | None = Field(None, description="as in the table of a tool")
+    after: CaptureTable | None = Field(None, description="as in the table of a tool")
+    guard: Guarded | None = Field(None, description="as in the table of a tool")
+    probe: ProbeTable | None = Field(None, description="as in the table of a tool")
+    resource: str = Field("", description="as in the table of a tool")
 
 
 class ToolTable(Table):
@@ -181,22 +274,34 @@ class ToolTable(Table):
 
     later: ClassVar[frozenset[str]] = frozenset(
         {
-            "after",
             "approval",
-            "capture",
-            "cases",
-            "force",
-            "guard",
-            "key_arg",
-            "key_format",
-            "probe",
-            "resource",
             "secret",
         }
     )
 
     kind: Kind | None = Field(None, description="what it does to the world; default: compensable")
-    undo: list[UndoTable] | None = Field(None, description="what undoes it: a table, or a list of tables")
+    undo: Undos | None = Field(None, description="what undoes it: a table, or a list of tables")
+    capture: CaptureTable | None = Field(
+        None, description="what is read before the call and kept; where that fails, the call is refused"
+    )
+    after: CaptureTable | None = Field(None, description="what is read right after it; its undo sees it as `after`")
+    guard: Guarded | None = Field(
+        None,
+        description='looked at before each attempt to undo; `"unchanged"`: the capture is made again after the call '
+        "and before the undo. As before: nothing is undone; as the call left it: undone; neither: a person decides",
+    )
+    probe: ProbeTable | None = Field(None, description="asked where the outcome of a call is not known")
+    cases: list[CaseTable] | None = Field(
+        None, description="instead of `kind` to `probe`: what it is by its arguments; a call of no case is refused"
+    )
+    resource: str = Field(
+        "",
+        description="what it works on, a text with `${...}` over `args`: no two calls that capture work on the same at "
+        "a time; default: the capture's tool and arguments",
+    )
+    key_arg: str = Field("", description="the argument in which the step's key is sent; agents do not see it")
+    key_format: Literal["base32", "hex", "uuid"] = Field("base32", description="how that key is written")
+    force: dict[str, Any] = Field({}, description="arguments that are always sent so; agents do not see them")
     timeout_s: Seconds | None = Field(
         None, description="how long a call is waited for, which then goes on; default: 30"
     )
@@ -232,10 +337,13 @@ class ToolTable(Table):
     )
     offer: bool = Field(default=True, description="whether agents see it")
 
-    @field_validator("undo", mode="before")
-    @classmethod
-    def _as_list(cls, value: object) -> object:
-        return [cast("object", value)] if isinstance(value, dict) else value
+    def clashes(self) -> Iterator[Clash]:
+        """See `Table.clashes`."""
+        beside = self.model_fields_set & (CaseTable.model_fields.keys() - {"when"})
+        if self.cases is not None and beside:
+            yield Clash(f"cases and {', '.join(sorted(beside))}: say it in the cases", frozenset({"cases", *beside}))
+        if self.cases == []:
+            yield Clash("no case would ever hold", frozenset({"cases"}))
 
 
 class UpstreamTable(Table):

@@ -9,10 +9,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from saga_mcp.config.checks import Callables
 from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.models import Condition, ToolTable, UpstreamTable
-from saga_mcp.config.pairs import Callables, declare_alone
+from saga_mcp.config.pairs import declare_alone
 from saga_mcp.config.problems import KeyPath
 from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.repeats import OnRepeat
@@ -65,6 +66,10 @@ class Upstreams:
         """Those that could not be read: what their tools would be is not known."""
         self.targets = {name: reached.target_id for name, reached in self._reached.items()}
         """Where the tools of each act (S1.2)."""
+        self.read_only = frozenset(
+            f"{name}.{tool}" for name, reached in self._reached.items() for tool in reached.read.table.read_only
+        )
+        """Names of the tools that change nothing."""
 
     def declare(
         self, tables: Mapping[str, Mapping[str, Read[ToolTable]]], on_error: OnError, callables: Callables

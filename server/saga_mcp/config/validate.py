@@ -115,7 +115,7 @@ def _leave_out(root: object, where: KeyPath) -> bool:
         if last in _IN_PLACE:
             table[str(last)] = _IN_PLACE[str(last)]
     elif isinstance(content, list) and isinstance(last, int):
-        cast("list[object]", content)[last] = {"nothing": True}
+        cast("list[object]", content)[last] = {} if where[-2:-1] == ("cases",) else {"nothing": True}
     return True
 
 

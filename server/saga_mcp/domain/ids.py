@@ -69,6 +69,14 @@ def step_key(realm: str, saga: str, number: int) -> str:
     return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(5 * (_DIGITS - 1), -1, -5))
 
 
+def key_bytes(key: str) -> bytes:
+    """The 128 bits that a step's key is made of."""
+    value = 0
+    for character in key:
+        value = (value << 5) | _ALPHABET.index(character)
+    return value.to_bytes(ENTROPY_BYTES, "big")
+
+
 def undo_key(key: str, part: str, generation: int) -> str:
     """The idempotency key of an undo part: kept over retries, the next generation after a late effect (S6.3)."""
     return f"{key}.u{part}.g{generation}"

@@ -19,7 +19,7 @@ from saga_mcp.domain.person_decisions import resolve_landed
 from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Landing
-from saga_mcp.domain.values import JsonObject, JsonValue, Kind, Phase
+from saga_mcp.domain.values import JsonValue, Kind, Phase
 from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.drivers.local import LocalDriver
@@ -38,10 +38,11 @@ from saga_mcp.engine.port import (
 from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.reading import Reads
 from saga_mcp.engine.stranded import Stranded
-from saga_mcp.engine.ticket import Order, Ticket
+from saga_mcp.engine.ticket import Order, Ticket, plan_of
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
+from saga_mcp.tools.hidden import pair_for
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Arguments, Catalogue, Tool
 
@@ -129,11 +130,11 @@ class Engine:
         self._require_open()
         tool = self._tool(offered)
         args = tool.decode(arguments)
-        if tool.pair.kind is Kind.READ_ONLY:
+        pair = pair_for(tool.pair, args.json)
+        if pair.kind is Kind.READ_ONLY:
             audited = saga_id is not None and self._shop.settings.audit_reads
             return await self._reads.call(tool, args, (await self.saga(saga_id)).id if audited and saga_id else "")
-        pair = tool.pair
-        plan = self._plan(pair, args.json, step_key, caller)
+        plan = plan_of(pair, args.json, step_key, caller)
         if saga_id is not None:
             return await self._step(tool, pair, plan, args, named_saga(saga_id), opening=None)
         if self._shop.settings.saga_id_required:
@@ -178,24 +179,6 @@ class Engine:
             nearest = get_close_matches(offered, self._shop.catalogue.offered, n=1)
             raise UnknownTool(offered, nearest[0] if nearest else "")
         return tool
-
-    def _plan(self, pair: Pair, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:
-        return StepPlan(
-            tool=pair.tool,
-            kind=pair.kind,
-            pair_hash=self._shop.row(pair).hash,
-            target_id=pair.target_id,
-            host=pair.host,
-            idempotent=pair.idempotent,
-            has_probe=pair.has_probe,
-            safe_if_absent=pair.safe_if_absent,
-            guarded=pair.guard is not None,
-            outlives_us=pair.outlives_us,
-            looks_after=pair.looks_after,
-            step_key=step_key,
-            call_id=caller.call_id,
-            args=args,
-        )
 
     def _opening(self, caller: Caller, *, implicit: bool, purpose: str = "", key: str = "") -> SagaOpened:
         settings = self._shop.settings

@@ -51,6 +51,7 @@ from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
+from saga_mcp.tools.hidden import with_key
 from saga_mcp.tools.pair import Pair, PairUnreadable
 from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, StepFacts, Tool
 
@@ -293,6 +294,8 @@ class Forward:
         )
         limits = Limits(timeout_s=pair.timeout_s, hard_deadline_s=pair.hard_deadline_s, stoppable=tool.stoppable)
         args, ticket.args = ticket.args or Arguments(step.plan.args), None
+        if pair.key_arg:
+            args = Arguments(with_key(args.json, pair, context.key))
         call = Supervised(lambda: _called(tool, args, context), limits, self._shop.clock, self._tasks)
         with self._shop.in_hand.sending(saga.id, Attempt(step.number, step.attempts)):
             outcome = await call.run(

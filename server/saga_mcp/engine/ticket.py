@@ -13,7 +13,9 @@ import anyio
 from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.events import SagaOpened, StepPlan
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonObject
 from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.port import Caller
 from saga_mcp.engine.supervise import wait_for
 from saga_mcp.log.port import StepLock
 from saga_mcp.tools.pair import Pair
@@ -122,3 +124,23 @@ class Order:
     opening: SagaOpened | None
     """Opens the saga in the same append, where the saga is new."""
     arrival: Arrival
+
+
+def plan_of(pair: Pair, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:
+    """What is frozen of a call at its intent."""
+    return StepPlan(
+        tool=pair.tool,
+        kind=pair.kind,
+        pair_hash=pair.hash,
+        target_id=pair.target_id,
+        host=pair.host,
+        idempotent=pair.idempotent,
+        has_probe=pair.has_probe,
+        safe_if_absent=pair.safe_if_absent,
+        guarded=pair.guard is not None,
+        outlives_us=pair.outlives_us,
+        looks_after=pair.looks_after,
+        step_key=step_key,
+        call_id=caller.call_id,
+        args=args,
+    )

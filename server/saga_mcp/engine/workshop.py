@@ -22,8 +22,9 @@ from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.port import AppendUnsettled, Decided, Decision, Owners, PairRow, SagaLog
+from saga_mcp.tools.hidden import written_key
 from saga_mcp.tools.looks import Looks
-from saga_mcp.tools.pair import Pair, PairUnreadable
+from saga_mcp.tools.pair import KeyFormat, Pair, PairUnreadable
 from saga_mcp.tools.port import Catalogue, StepFacts
 from saga_tools import Retry
 
@@ -238,11 +239,13 @@ class Workshop:
         self, saga: Saga, step: Step, *, result: JsonValue = None, known: bool = False, text: str = ""
     ) -> StepFacts:
         """What the step's undo and probe may look at."""
+        pair = self._pairs.get(step.plan.pair_hash)
+        form = pair.key_format if isinstance(pair, Pair) else KeyFormat.BASE32
         return StepFacts(
             saga_id=saga.id,
             tool=step.tool,
             number=step.number,
-            key=self.key(saga, step.number),
+            key=written_key(self.key(saga, step.number), form),
             args=step.plan.args,
             result=result,
             known=known,

@@ -94,9 +94,7 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
         hard_deadline_s=float(traits.deadline_s),
         settle_s=float(traits.settle_s),
         target_id=where,
-        capture=None
-        if tool.capture is None
-        else Capture(call=_read(name, tool, tool.capture, where), null_is_absent=True),
+        capture=None if tool.capture is None else Capture(call=_read(name, tool.capture, where), null_is_absent=True),
         guard=_guard(name, tool, where),
     )
 
@@ -104,19 +102,18 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
 def _guard(name: str, tool: RegisteredTool, where: str) -> Guard | None:
     if tool.guard is not None:
         return Guard(
-            call=_read(name, tool, tool.guard, where),
+            call=_read(name, tool.guard, where),
             as_left="${now.result == 'as_left'}",
             as_before="${now.result == 'as_before'}",
         )
     return Guard() if tool.traits.guard is not None else None
 
 
-def _read(name: str, tool: RegisteredTool, read: RegisteredRead, where: str) -> ReadCall:
+def _read(name: str, read: RegisteredRead, where: str) -> ReadCall:
     return ReadCall(
         tool=f"{name}.{read.name}",
         args={parameter: _path(parameter) for parameter in read.arguments.names},
         target_id=where,
-        timeout_s=float(tool.traits.timeout_s),
     )
 
 

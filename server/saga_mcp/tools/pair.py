@@ -45,7 +45,6 @@ class ReadCall:
     args: JsonObject = field(default_factory=dict[str, JsonValue])
     target_id: str = ""
     """Where `tool` acted when this was frozen (S1.2)."""
-    timeout_s: float = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,6 +20,7 @@ from saga_mcp.domain.errors import SagaError
 from saga_mcp.domain.frozen import PartLimits, PartSpec
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool
+from saga_mcp.tools.hidden import completed, shown, without_key
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Absent,
@@ -130,7 +131,7 @@ class PythonTool:
         registered = declared.registered
         listing = ToolListing(
             description=registered.description,
-            input_schema=dict(registered.input_schema),
+            input_schema=shown(registered.input_schema, declared.pair),
             output_schema=None if registered.output_schema is None else dict(registered.output_schema),
             title=registered.title or "",
             takes_step_key=declared.takes_step_key,
@@ -160,10 +161,10 @@ class PythonTool:
             InvalidArguments: they do not fit; every problem at once.
         """
         try:
-            decoded = self.declared.registered.decode(arguments)
+            decoded = self.declared.registered.decode(completed(arguments, self.pair))
         except UnfitArguments as unfit:
             raise InvalidArguments(tuple(map(str, unfit.problems))) from None
-        return Arguments(dict(decoded.json), decoded.kwargs)
+        return Arguments(without_key(dict(decoded.json), self.pair), decoded.kwargs)
 
     async def call(self, args: Arguments, context: CallContext) -> Outcome:
         """Do the forward action."""

@@ -13,6 +13,7 @@ import anyio
 import mcp_types as types
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind
+from saga_mcp.tools.hidden import completed, shown, without_key
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Arguments,
@@ -74,7 +75,7 @@ class UpstreamTool:
             return ToolListing(description=description, input_schema=_ANY_OBJECT)
         return ToolListing(
             description=known.description,
-            input_schema=known.input_schema,
+            input_schema=shown(known.input_schema, self.pair),
             output_schema=known.output_schema,
             title=known.title,
             icons=known.icons,
@@ -112,10 +113,10 @@ class UpstreamTool:
             starting = self.upstream.state is State.STARTING
             reason = "it is still starting" if starting else f"it has no tool {self.declared.tool}"
             raise UpstreamDown(self.upstream.name, reason)
-        decoded = known.arguments.decoded(arguments)
+        decoded = known.arguments.decoded(completed(arguments, self.pair))
         if problems := known.arguments.problems(decoded):
             raise InvalidArguments(problems)
-        return Arguments(decoded)
+        return Arguments(without_key(decoded, self.pair))
 
     async def call(self, args: Arguments, context: CallContext) -> Outcome:
         """Do the forward action."""

@@ -1,0 +1,118 @@
+"""What a config can say about reads: captures, guards, probes, cases, forced arguments and keys (DESIGN.md 5.1)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from saga_mcp.domain.ids import key_bytes, step_key
+from saga_mcp.testing import CallFailed, Harness
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    shutil.copy(Path(__file__).with_name("desk.py"), tmp_path)
+    shutil.copy(Path(__file__).with_name("desk.toml"), tmp_path / "saga.toml")
+    return tmp_path
+
+
+@pytest.fixture
+async def h(folder: Path) -> AsyncGenerator[Harness]:
+    async with Harness(folder / "saga.toml") as harness:
+        yield harness
+
+
+def journal(folder: Path) -> list[str]:
+    """What was done, reads aside."""
+    lines = (folder / "journal").read_text().splitlines() if (folder / "journal").exists() else []
+    return [line for line in lines if not line.startswith("read")]
+
+
+@pytest.mark.parametrize("before", ["old", "caf\u00e9 \u2028 \U0001f600", "x" * 900_000])
+async def test_a_text_is_put_back(h: Harness, folder: Path, before: str) -> None:
+    (folder / "a").write_text(before)
+    saga = h.saga()
+    await saga.call("write_text", path="a", content="new")
+    await saga.abort()
+    assert (folder / "a").read_text() == before
+    assert saga.state == "compensated"
+
+
+async def test_what_was_not_there_is_deleted(h: Harness, folder: Path) -> None:
+    saga = h.saga()
+    await saga.call("write_text", path="a", content="new")
+    await saga.abort()
+    assert not (folder / "a").exists()
+    assert journal(folder) == ["write a", "delete a"]
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe", b"x" * (2**20 + 1)], ids=["no UTF-8", "too large"])
+async def test_what_cannot_be_kept_exactly_is_not_touched(h: Harness, folder: Path, content: bytes) -> None:
+    (folder / "a").write_bytes(content)
+    saga = h.saga()
+    with pytest.raises(CallFailed) as refused:
+        await saga.call("write_text", path="a", content="new")
+    assert refused.value.code == "capture_failed"
+    assert (folder / "a").read_bytes() == content
+
+
+async def test_an_undo_reads_what_it_needs_right_before_it_is_sent_and_forced_arguments_are_not_the_agents(
+    h: Harness, folder: Path
+) -> None:
+    saga = h.saga()
+    await saga.call("move", key="X-1", transition="31")
+    with pytest.raises(CallFailed, match="unknown argument notify"):
+        await saga.call("move", key="X-1", transition="31", notify=True)
+    await saga.abort()
+    assert journal(folder) == ["move X-1 31 notify=False", "move X-1 11 notify=False"]
+
+
+async def test_the_key_of_a_step_is_sent_where_its_tool_has_a_place_for_it(h: Harness, folder: Path) -> None:
+    saga = h.saga()
+    done = await saga.call("act", method="make", name="x")
+    assert UUID(done["id"]).bytes == key_bytes(step_key("desk", saga.id, 1))
+    await saga.abort()
+    assert journal(folder) == [f"make x {done['id']}", f"take back {done['id']}"]
+
+
+async def test_a_lost_answer_is_found_by_the_key_and_undone_with_the_result_that_the_probe_knows(
+    h: Harness, folder: Path
+) -> None:
+    saga = h.saga()
+    with pytest.raises(CallFailed) as lost:
+        await saga.call("act", method="lost", name="x")
+    assert lost.value.code == "outcome_unknown"
+    await saga.rest()
+    assert saga.steps == [("act", "succeeded")]
+    await saga.abort()
+    assert [line.split()[0] for line in journal(folder)] == ["lost", "take"]
+    assert json.loads((folder / "acts.json").read_text()) == {}
+
+
+async def test_what_the_probe_does_not_find_did_not_happen(h: Harness, folder: Path) -> None:
+    saga = h.saga()
+    with pytest.raises(CallFailed):
+        await saga.call("act", method="lose", name="x")
+    await saga.rest()
+    assert (saga.state, saga.steps) == ("compensated", [("act", "failed")])
+    assert [line.split()[0] for line in journal(folder)] == ["lose"]
+
+
+async def test_a_call_of_no_case_is_refused(h: Harness, folder: Path) -> None:
+    with pytest.raises(CallFailed) as refused:
+        await h.saga().call("act", method="burn", name="x")
+    assert "nothing says how a call with these arguments could be undone" in str(refused.value)
+    assert journal(folder) == []
+
+
+async def test_what_is_undone_already_is_no_dead_letter(h: Harness, folder: Path) -> None:
+    saga = h.saga()
+    await saga.call("act", method="make", name="x")
+    (folder / "acts.json").write_text(json.dumps({}))
+    await saga.abort()
+    assert saga.state == "compensated"
