@@ -1,6 +1,8 @@
-"""The baseline: the same tool on the SDK's low-level server over stdio, with nothing around it."""
+"""The baseline: the same tool on the SDK's low-level server over stdio, with nothing around it; also an upstream."""
 
 import json
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import anyio
 import mcp_types as types
@@ -8,11 +10,12 @@ from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 
-SCHEMA = {
+SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"name": {"type": "string"}, "amount": {"type": "integer"}},
     "required": ["name", "amount"],
 }
+FORGET: dict[str, Any] = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
 async def record(name: str, amount: int) -> dict[str, int | str]:
@@ -20,18 +23,34 @@ async def record(name: str, amount: int) -> dict[str, int | str]:
     return {"name": name, "amount": amount}
 
 
+async def forget(name: str) -> dict[str, int | str]:
+    """Take it back."""
+    return {"name": name}
+
+
+TOOLS: dict[str, tuple[Callable[..., Awaitable[dict[str, int | str]]], dict[str, Any]]] = {
+    "record": (record, SCHEMA),
+    "look": (record, SCHEMA),
+    "forget": (forget, FORGET),
+}
+
+
 async def list_tools(
     _ctx: ServerRequestContext[object], _params: types.PaginatedRequestParams | None
 ) -> types.ListToolsResult:
-    """List the one tool."""
+    """List the tools."""
     return types.ListToolsResult(
-        tools=[types.Tool(name="record", description="Record an amount.", input_schema=SCHEMA)]
+        tools=[
+            types.Tool(name=name, description=str(function.__doc__), input_schema=schema)
+            for name, (function, schema) in TOOLS.items()
+        ]
     )
 
 
 async def call_tool(_ctx: ServerRequestContext[object], params: types.CallToolRequestParams) -> types.CallToolResult:
-    """Call it."""
-    result = await record(**(params.arguments or {}))
+    """Call one."""
+    function, _ = TOOLS[params.name]
+    result = await function(**(params.arguments or {}))
     text = types.TextContent(type="text", text=json.dumps(result))
     return types.CallToolResult(content=[text], structured_content=result)
 

@@ -37,12 +37,13 @@ class Agent:
         number = next(self._numbers)
         if number % _STEPS_A_SAGA == 0:
             self._saga_id = self._connection.begin()
-        return _call_s(self._connection, number, saga_id=self._saga_id)
+        return call_s(self._connection, number, saga_id=self._saga_id)
 
 
-def _call_s(connection: Connection, number: int, **more: str) -> float:
+def call_s(connection: Connection, number: int, *, tool: str = "record", **more: str) -> float:
+    """Seconds of one call."""
     began = time.perf_counter()
-    connection.call("record", name=f"entry {number}", amount=number, **more)
+    connection.call(tool, name=f"entry {number}", amount=number, **more)
     return time.perf_counter() - began
 
 
@@ -58,7 +59,7 @@ def calls(folder: Path) -> Sequence[Row]:
         our_server.initialize()
         agent = Agent(our_server)
         for number in range(_WARM_UP + _CALLS):
-            bare.append(_call_s(bare_server, number) * 1000)
+            bare.append(call_s(bare_server, number) * 1000)
             ours.append(agent.call_s() * 1000)
             commits.append(log.commit_s() * 1000)
     ours, bare, commits = ours[_WARM_UP:], bare[_WARM_UP:], commits[_WARM_UP:]
@@ -97,7 +98,7 @@ def commits(folder: Path) -> Sequence[Row]:
         saga_id = server.begin()
         before = commits_in(wal)
         for number in range(_COUNTED_CALLS):
-            _call_s(server, number, saga_id=saga_id)
+            call_s(server, number, saga_id=saga_id)
         counted = commits_in(wal) - before
     budget = Budget(2, of="subject")
     return [Row(what="durable commits per governed call", subject=counted / _COUNTED_CALLS, unit="", budget=budget)]
@@ -139,7 +140,7 @@ def memory(folder: Path) -> Sequence[Row]:
             server.request("tools/list")
         agent = Agent(ours)
         for number in range(_STEPS_A_SAGA):
-            _call_s(bare, number)
+            call_s(bare, number)
             agent.call_s()
         time.sleep(_IDLE_S)
         return [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Generator, Sequence
+import time
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
@@ -14,6 +15,7 @@ HERE = Path(__file__).parent
 BARE = (sys.executable, str(HERE / "bare.py"))
 REVISION = "2025-11-25"
 ENDS_WITHIN_S = 20
+_UP_WITHIN_S = 30
 
 
 class WentWrong(Exception):
@@ -79,6 +81,33 @@ class Connection:
         if result.get("isError"):
             raise WentWrong(f"{tool}: {result}")
         return result
+
+    def call_all(self, tool: str, calls: Sequence[Mapping[str, object]]) -> None:
+        """Send calls all at once, and wait until each has succeeded."""
+        waiting = set[int]()
+        for arguments in calls:
+            self._id += 1
+            waiting.add(self._id)
+            self._send(id=self._id, method="tools/call", params={"name": tool, "arguments": arguments})
+        while waiting:
+            line = self._out.readline()
+            reply = cast("dict[str, Any]", json.loads(line) if line else {})
+            if "result" not in reply or reply["result"].get("isError"):
+                raise WentWrong(f"{tool}: {reply or 'the server ended'}")
+            waiting.discard(reply["id"])
+
+    def until_answered(self, tool: str, **arguments: object) -> None:
+        """Call a tool until it succeeds: what is behind the server may take a moment to come up."""
+        give_up_at = time.monotonic() + _UP_WITHIN_S
+        while True:
+            try:
+                self.call(tool, **arguments)
+            except WentWrong:
+                if time.monotonic() > give_up_at:
+                    raise
+                time.sleep(0.1)
+            else:
+                return
 
     def begin(self) -> str:
         """Open a saga and return its id."""
