@@ -177,7 +177,8 @@ class Agent:
         """Wait until every upstream has told what its tools take: before that a call is refused."""
         while True:
             tools = (await self.client.list_tools(cache_mode="bypass")).tools
-            known = {tool.name.partition("_")[0] for tool in tools if tool.input_schema.get("properties", {})}
+            own = {"saga_id", "step_key"}
+            known = {tool.name.partition("_")[0] for tool in tools if {*tool.input_schema.get("properties", {})} - own}
             if len(known - {"saga"}) >= upstreams:
                 return
             await anyio.sleep(0.05)

@@ -1,6 +1,7 @@
-"""Forty random calls over three real servers, undone: what there was hashes the same again, but for what presets name.
+"""Forty random calls over three real servers, undone: what there was hashes the same again.
 
-Seeds run one after the other before the same servers. `SAGA_MCP_SEEDS=200` runs more of them.
+What the presets name as not restored is not asked for. Seeds run one after the other before the same servers;
+`SAGA_MCP_SEEDS=200` runs more of them.
 """
 
 from __future__ import annotations
@@ -68,12 +69,18 @@ def calls(behind: Behind, chance: random.Random) -> Iterator[tuple[str, dict[str
         return {"name": chance.choice(NAMES), "entityType": "x", "observations": said}
 
     def relation() -> dict[str, Any]:
-        return {"from": chance.choice(NAMES), "to": chance.choice(NAMES), "relationType": chance.choice(KINDS)}
+        # Between those that are there: what the server does not list of others no undo brings back, as the preset says.
+        there = sorted(line["name"] for line in map(json.loads, graph(behind.graph)) if line["type"] == "entity") or [
+            "Ada"
+        ]
+        return {"from": chance.choice(there), "to": chance.choice(there), "relationType": chance.choice(KINDS)}
 
     def observations(key: str) -> dict[str, Any]:
         return {"entityName": chance.choice(NAMES), key: chance.sample(SAID, 2)}
 
     while True:
+        # Folders above a new one that had to be made stay, as the preset says.
+        possible_folders = [path for path in paths if Path(path).parent.is_dir()]
         content = chance.choice(["", "text", "more\r\ntext\n", "\ufeffwith a mark\n", f"ü{chance.random()}"])
         edit = {
             "oldText": chance.choice(["last line", "text", "a"]),
@@ -82,7 +89,7 @@ def calls(behind: Behind, chance: random.Random) -> Iterator[tuple[str, dict[str
         possible: list[tuple[str, dict[str, Any]]] = [
             ("fs_write_file", {"path": chance.choice([*paths, *tracked]), "content": content}),
             ("fs_edit_file", {"path": chance.choice([*paths, *tracked]), "edits": [edit]}),
-            ("fs_create_directory", {"path": chance.choice(paths)}),
+            ("fs_create_directory", {"path": chance.choice(possible_folders)}),
             ("fs_move_file", {"source": chance.choice(paths), "destination": chance.choice(paths)}),
             ("memory_create_entities", {"entities": [entity()]}),
             ("memory_create_relations", {"relations": [relation()]}),
