@@ -178,7 +178,7 @@ class ChanceTool:
     def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         return Arguments(dict(arguments))
 
-    def replay(self, result: JsonValue) -> ToolAnswer:
+    def replay(self, result: JsonValue, kept: JsonValue = None) -> ToolAnswer:  # noqa: ARG002 - the port's signature
         return ToolAnswer(structured=result, has_structured=True)
 
     async def call(self, args: Arguments, context: CallContext) -> Outcome:

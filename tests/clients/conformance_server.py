@@ -107,7 +107,7 @@ class Fixture:
             return Missed(answer=answer, effect=Effect.NONE, error=error)
         return Landed(answer=ToolAnswer(content=_CONTENT[self.offered]), result=None)
 
-    def replay(self, result: JsonValue) -> ToolAnswer:
+    def replay(self, result: JsonValue, kept: JsonValue = None) -> ToolAnswer:
         raise NotImplementedError(result)
 
     async def probe(self, step: StepFacts) -> ProbeVerdict:

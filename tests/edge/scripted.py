@@ -69,7 +69,7 @@ class ToldTool:
     async def call(self, args: Arguments, context: CallContext) -> Outcome:
         raise NotImplementedError(args, context)
 
-    def replay(self, result: JsonValue) -> ToolAnswer:
+    def replay(self, result: JsonValue, kept: JsonValue = None) -> ToolAnswer:
         raise NotImplementedError(result)
 
     async def probe(self, step: StepFacts) -> ProbeVerdict:

@@ -83,6 +83,7 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
                 landed=True,
                 order=step.order or saga.next_seq,
                 result=event.result,
+                kept=event.kept,
                 main=event.parts,
                 parts=bound(event.parts, step.registered),
                 build_error="" if event.parts is not None else event.build_error,

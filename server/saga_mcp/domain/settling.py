@@ -75,6 +75,7 @@ def _succeeded(saga: Saga, step: Step, event: StepSettled) -> Step:
         probes_ended=False,
         order=step.order or saga.next_seq,
         result=event.result,
+        kept=event.kept,
     )
     return bind(settled, event.parts, event.build_error)
 

@@ -101,6 +101,8 @@ class Step:
     """What was there right after the step, where its capture is made again; None: not known."""
     after: JsonValue = field(default=None, compare=False)
     result: JsonValue = field(default=None, compare=False)
+    kept: JsonValue = field(default=None, compare=False)
+    """What its tool needs besides the result to give the same answer once more."""
     error: str = field(default="", compare=False)
     build_error: str = field(default="", compare=False)
     note: str = field(default="", compare=False)

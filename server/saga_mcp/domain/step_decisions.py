@@ -38,6 +38,8 @@ class Landing:
 
     result: JsonValue
     undo: BoundUndo
+    kept: JsonValue = None
+    """What its tool needs besides the result to give the same answer once more."""
     violated: tuple[str, ...] = ()
     """Invariants that do not hold with this result (S9.3)."""
 
@@ -48,7 +50,15 @@ def landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple
     step = saga.step(number)
     undo = landing.undo
     if step.state is StepState.INTENDED and step.running:
-        draft.add(StepSucceeded(step=number, result=landing.result, parts=undo.parts, build_error=undo.build_error))
+        draft.add(
+            StepSucceeded(
+                step=number,
+                result=landing.result,
+                kept=landing.kept,
+                parts=undo.parts,
+                build_error=undo.build_error,
+            )
+        )
         judge(draft, number, landing.violated, driving)
         return draft.close(driving)
     _settle_landed(draft, number, landing, SettledBy.LATE_ANSWER, driving)
@@ -106,7 +116,13 @@ def _settle_landed(draft: Draft, number: int, landing: Landing, by: SettledBy, d
             return  # otherwise this result shows how to undo what could not be undone so far
     draft.add(
         StepSettled(
-            step=number, landed=True, by=by, result=landing.result, parts=undo.parts, build_error=undo.build_error
+            step=number,
+            landed=True,
+            by=by,
+            result=landing.result,
+            kept=landing.kept,
+            parts=undo.parts,
+            build_error=undo.build_error,
         )
     )
     if reopens(draft.saga, draft.step(number)):

@@ -131,6 +131,8 @@ class StepSucceeded:
     """None: the undo could not be built; `build_error` says why."""
     build_error: str = field(default="", compare=False, metadata=PAYLOAD)
     result: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    kept: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    """What its tool needs besides the result to give the same answer once more (S8)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,6 +207,8 @@ class StepSettled:
     parts: tuple[PartSpec, ...] | None = ()
     build_error: str = field(default="", compare=False, metadata=PAYLOAD)
     result: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    kept: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    """See `StepSucceeded.kept`."""
     note: str = field(default="", compare=False, metadata=PAYLOAD)
 
 

@@ -222,8 +222,7 @@ class Engine:
             saga = await settled(saga, deadline, self._shop, self._driver)
         step = saga.step(ticket.number)
         in_doubt = not step.settled and step.landed is None
-        # A tool may say that it failed without calling that an error (`failed_when`).
-        succeeded = ticket.answer is not None and not ticket.answer.is_error and step.landed is True
+        succeeded = ticket.answer is not None and not ticket.answer.is_error and step.landed is True  # see failed_when
         code = "" if succeeded else "outcome_unknown" if in_doubt else "step_failed"
         return CallReply(
             answer=ticket.answer,

@@ -30,6 +30,7 @@ from saga_mcp.domain.repeats import (
 from saga_mcp.domain.saga_decisions import begin_step, require_open
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import (
+    Landing,
     Miss,
     abort_after_wait,
     attempt_again,
@@ -196,7 +197,8 @@ class Forward:
 
     def _replay(self, tool: Tool, ticket: Ticket) -> None:
         assert ticket.saga is not None  # noqa: S101 - set with the decision
-        ticket.answer = tool.replay(ticket.saga.step(ticket.number).result)
+        step = ticket.saga.step(ticket.number)
+        ticket.answer = tool.replay(step.result, step.kept)
         ticket.replayed = True
 
     async def _guarded(self, ticket: Ticket, work: Callable[[], Awaitable[None]]) -> None:
@@ -307,14 +309,13 @@ class Forward:
     async def _record(self, ticket: Ticket, pair: Pair, outcome: Outcome | None) -> None:
         number = ticket.number
         match outcome:
-            case Landed(answer=answer, result=result):
+            case Landed(answer=answer, result=result, kept=kept):
                 ticket.answer = answer
-                await self._observe(
-                    ticket,
-                    lambda saga, driving: landed(
-                        saga, number, self._shop.landing(saga, number, result=result, text=answer.text), driving
-                    ),
-                )
+
+                def landing(saga: Saga) -> Landing:
+                    return self._shop.landing(saga, number, result=result, kept=kept, text=answer.text)
+
+                await self._observe(ticket, lambda saga, driving: landed(saga, number, landing(saga), driving))
             case Missed(answer=answer, effect=effect, error=error):
                 ticket.answer = answer
                 await self._observe(

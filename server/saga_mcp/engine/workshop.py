@@ -260,11 +260,12 @@ class Workshop:
         """The facts with the result as the log holds it; a person may have seen the effect and not its result."""
         return self.facts(saga, step, result=step.result, known=step.landed is True and step.result is not None)
 
-    def landing(self, saga: Saga, number: int, *, result: JsonValue, text: str = "") -> Landing:
+    def landing(self, saga: Saga, number: int, *, result: JsonValue, kept: JsonValue = None, text: str = "") -> Landing:
         """A forward action that took effect, with its undo bound to the result."""
         step = saga.step(number)
         facts = self.facts(saga, step, result=result, known=True, text=text)
-        return Landing(result=result, undo=self._bound(step, facts), violated=self._violated(saga, step, result))
+        violated = self._violated(saga, step, result)
+        return Landing(result=result, kept=kept, undo=self._bound(step, facts), violated=violated)
 
     def undo_after(self, saga: Saga, number: int, *, after: JsonValue, text: str) -> BoundUndo:
         """The undo of a step that has landed, bound once more with what was read after it."""

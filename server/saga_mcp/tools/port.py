@@ -40,6 +40,8 @@ class Landed:
     answer: ToolAnswer
     result: JsonValue
     """What undo expressions see as `result`, exact: integers keep every bit."""
+    kept: JsonValue = None
+    """What `replay` needs besides the result; stored with it."""
     known: bool = True
     """False: that it landed is known, its result is not."""
 
@@ -273,8 +275,13 @@ class Tool(Protocol):
         """Do the forward action. Cancelling it ends a stoppable tool; a thread goes on, and so must the wait for it."""
         ...
 
-    def replay(self, result: JsonValue) -> ToolAnswer:
-        """The answer that a stored result was given with, for a caller whom it did not reach (S8)."""
+    def replay(self, result: JsonValue, kept: JsonValue) -> ToolAnswer:
+        """The answer that a stored result was given with, for a caller whom it did not reach (S8).
+
+        Args:
+            result: as it was in `Landed`.
+            kept: likewise; None also where there was too much of it.
+        """
         ...
 
     async def probe(self, step: StepFacts) -> ProbeVerdict:

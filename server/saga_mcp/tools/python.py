@@ -183,7 +183,7 @@ class PythonTool:
             return landed(self.declared.registered, ended.value)
         return _missed(ended, self.declared)
 
-    def replay(self, result: JsonValue) -> ToolAnswer:
+    def replay(self, result: JsonValue, kept: JsonValue) -> ToolAnswer:  # noqa: ARG002 - the port's signature
         """Return the answer of a stored result: what a Python tool says is made of nothing else."""
         return _answer(self.declared.registered, result)
 

@@ -5,7 +5,6 @@ Whatever an upstream does comes back as an outcome (S4.5); nothing is raised but
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -38,7 +37,7 @@ from saga_mcp.tools.port import (
     UndoOutcome,
     UpstreamDown,
 )
-from saga_mcp.tools.upstream.answers import Answers
+from saga_mcp.tools.upstream.answers import Answers, answer_of, kept_of
 from saga_mcp.tools.upstream.connection import Answered, Broken, Declined, NotSent, State, Upstream
 from saga_mcp.tools.upstream.declared import DeclaredUpstreamTool
 from saga_mcp.tools.upstream.known import KnownTool
@@ -135,7 +134,7 @@ class UpstreamTool:
             case Answered(result=raw):
                 read = self.answers.read(raw, args.json)
                 if read.effect is None:
-                    return Landed(answer=read.answer, result=read.result)
+                    return Landed(answer=read.answer, result=read.result, kept=kept_of(read.answer, read.result))
                 return Missed(answer=read.answer, effect=read.effect, error=read.error)
             case Declined(code=code, message=message):
                 return Missed(answer=_said(message), effect=_effect_of(code), error=message)
@@ -144,14 +143,9 @@ class UpstreamTool:
             case Broken(reason=reason, end_known=end_known):
                 return Lost(reason=reason, end_known=end_known)
 
-    def replay(self, result: JsonValue) -> ToolAnswer:
-        """Return the answer of a stored result."""
-        structured = result if isinstance(result, dict) and self.listing.output_schema is not None else None
-        return ToolAnswer(
-            content=({"type": "text", "text": json.dumps(result, ensure_ascii=False)},),
-            structured=structured,
-            has_structured=structured is not None,
-        )
+    def replay(self, result: JsonValue, kept: JsonValue) -> ToolAnswer:
+        """Return the answer of a stored result, block for block where it was not too long to be kept."""
+        return answer_of(result, kept)
 
     async def probe(self, step: StepFacts) -> ProbeVerdict:
         """Nothing here asks an upstream whether a step landed."""

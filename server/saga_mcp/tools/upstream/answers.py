@@ -21,6 +21,8 @@ JUDGED_VARIABLES = ANSWER_VARIABLES | {"result"}
 """What conditions on an answer see."""
 
 _LONGEST_ERROR = 2000
+_MOST_KEPT = 256_000
+"""Characters of an answer that are stored for a caller whom it did not reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,3 +116,32 @@ def default_result(answer: ToolAnswer) -> JsonValue:
         return cast("JsonValue", json.loads(answer.text))
     except (ValueError, RecursionError):
         return {}
+
+
+def kept_of(answer: ToolAnswer, result: JsonValue) -> JsonValue:
+    """Return what is stored of an answer besides its result; None where that is too much."""
+    kept: JsonObject = {"content": [*answer.content], "meta": answer.meta}
+    if answer.has_structured and answer.structured is not result:
+        kept["structured"] = answer.structured
+    else:
+        kept["structured_is_result"] = answer.has_structured
+    if len(answer.text) > _MOST_KEPT or len(json.dumps(kept)) > _MOST_KEPT:
+        return None
+    return kept
+
+
+def answer_of(result: JsonValue, kept: JsonValue) -> ToolAnswer:
+    """Return the answer that was stored; one that was too long shows its result only."""
+    if not isinstance(kept, dict):
+        text = json.dumps(result, ensure_ascii=False)
+        structured = result if isinstance(result, dict) and result else None
+        return ToolAnswer(
+            content=({"type": "text", "text": text},), structured=structured, has_structured=structured is not None
+        )
+    given = result if kept.get("structured_is_result") else kept.get("structured")
+    return ToolAnswer(
+        content=tuple(cast("list[JsonObject]", kept["content"])),
+        structured=given,
+        has_structured=given is not None,
+        meta=cast("JsonObject | None", kept["meta"]),
+    )
