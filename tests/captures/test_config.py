@@ -116,3 +116,14 @@ async def test_what_is_undone_already_is_no_dead_letter(h: Harness, folder: Path
     (folder / "acts.json").write_text(json.dumps({}))
     await saga.abort()
     assert saga.state == "compensated"
+
+
+async def test_a_call_whose_undo_could_never_be_built_from_what_was_captured_is_refused(
+    h: Harness, folder: Path
+) -> None:
+    (folder / "a").write_text("old")
+    with pytest.raises(CallFailed) as refused:
+        await h.saga().call("rewrite", path="a")
+    assert refused.value.code == "capture_failed"
+    assert "capture.result.contents is missing" in str(refused.value)
+    assert journal(folder) == []

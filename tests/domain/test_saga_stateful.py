@@ -24,13 +24,20 @@ from saga_mcp.domain.events import Event, SagaOpened
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import apply, fold
 from saga_mcp.domain.state import Saga, Step
-from saga_mcp.domain.step_decisions import Landing, Miss
+from saga_mcp.domain.step_decisions import Landing, Miss, Observation
 from saga_mcp.domain.takeover import lost
 from saga_mcp.domain.undo_decisions import Parking, UndoMiss
 from saga_mcp.domain.values import Effect, ItemKind, Kind, OnError, OnUndoFailure, Phase, StepState
 
-PLANS = {plan.tool: plan for plan in (a.PLAIN, a.PYTHON, a.PROBABLE, a.PIVOT, a.AGAIN)}
-UNDOS = {"plain": (a.ONCE,), "python": (a.CALL,), "probable": (a.PROBED,), "pivot": (), "again": ()}
+PLANS = {plan.tool: plan for plan in (a.PLAIN, a.PYTHON, a.PROBABLE, a.GUARDED, a.PIVOT, a.AGAIN)}
+UNDOS = {
+    "plain": (a.ONCE,),
+    "python": (a.CALL,),
+    "probable": (a.PROBED,),
+    "guarded": (a.PROBED,),
+    "pivot": (),
+    "again": (),
+}
 PROCESSES = st.sampled_from(["first", "second"])
 _STEPS = 4
 _ENOUGH = 200
@@ -63,6 +70,8 @@ class World:
 
     standing: set[int] = field(default_factory=set[int])
     calls: list[Call] = field(default_factory=list[Call])
+    looking: list[Call] = field(default_factory=list[Call])
+    """Calls that have succeeded, and what they left behind is being read."""
     undo: UndoCall | None = None
     executed: dict[int, int] = field(default_factory=dict[int, int])
     """How often the undo of a step really ran."""
@@ -160,9 +169,18 @@ class SagaLife(RuleBasedStateMachine):
             self.world.standing.add(n)
             landing = Landing(result=None, undo=BoundUndo(parts=UNDOS[self.saga.step(n).tool]))
             self._append(step_decisions.landed(self.saga, n, landing, driving))
+            if step_decisions.is_observed(self.saga.step(n)):
+                self.world.looking.append(call)
         else:
             effect = Effect.NONE if call.truth == "no" else Effect.UNKNOWN
             self._append(step_decisions.missed(self.saga, n, Miss(effect=effect, error="no", more=more), driving))
+
+    @precondition(lambda self: bool(self.world.looking))
+    @rule()
+    def what_a_call_left_behind_is_read(self) -> None:
+        call = self.world.looking.pop()
+        seen = Observation(undo=BoundUndo(parts=UNDOS[self.saga.step(call.step).tool]))
+        self._append(step_decisions.observed(self.saga, call.step, seen, self._driving(call.owner)))
 
     @precondition(lambda self: any(call.running for call in self.world.calls))
     @rule(pick=st.integers(0, 9))
@@ -197,6 +215,7 @@ class SagaLife(RuleBasedStateMachine):
         for call in self.world.calls:
             if call.owner == owner:
                 call.running = False
+        self.world.looking = [call for call in self.world.looking if call.owner != owner]
         if self.world.undo is not None and self.world.undo.owner == owner:
             self.world.undo = None
         assert fold(Saga(id="sg-life"), self.log) == self.saga
@@ -219,6 +238,8 @@ class SagaLife(RuleBasedStateMachine):
             case Resend(step=step):
                 if self._append(step_decisions.attempt_again(self.saga, step.number, owner)):
                     self._send(step.number, "ok" if works else "lost", owner)
+            case RunUndo(step=step) if step.plan.guarded and step.number not in self.world.standing:
+                self._append(undo_decisions.undo_unneeded(self.saga, step.number, driving))
             case RunUndo(step=step, part=part):
                 if self._append(undo_decisions.undo_intended(self.saga, step.number, part.id, owner)):
                     self._undo_sent(UndoCall(step.number, part.id, owner, works))
@@ -336,12 +357,14 @@ class SagaLife(RuleBasedStateMachine):
             self.teardown()
 
     def _restless(self) -> bool:
-        calls = any(call.running for call in self.world.calls)
+        calls = any(call.running for call in self.world.calls) or bool(self.world.looking)
         between = any(step.state is StepState.INTENDED for step in self.saga.steps)
         return calls or between or bool(duties(self.saga) or items(self.saga) or self.world.undo)
 
     def _step_towards_rest(self) -> None:
-        if self.world.undo is not None:
+        if self.world.looking:
+            self.what_a_call_left_behind_is_read()
+        elif self.world.undo is not None:
             self.an_undo_ends(how="answers")
         elif duties(self.saga):
             self._do(duties(self.saga)[0], "first", works=True)

@@ -117,6 +117,9 @@ class ToldCatalogue:
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
         raise NotImplementedError(pair, step)
 
+    def unbuildable(self, pair: Pair, step: StepFacts) -> str:
+        raise NotImplementedError(pair, step)
+
     async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
         raise NotImplementedError(results)
 

@@ -150,6 +150,16 @@ class DyingLog(LogAround):
         assert decided is not None
         return decided
 
+    async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
+        if self.died.is_set():
+            await anyio.sleep_forever()
+        return await self.inner.take_lock(wanted, over=over)
+
+    async def drop_lock(self, lock: StepLock) -> None:
+        if self.died.is_set():
+            await anyio.sleep_forever()
+        await self.inner.drop_lock(lock)
+
     def _counted(self, decide: Decide) -> Callable[[Saga], Decision]:
         def counted(saga: Saga) -> Decision:
             decision = decide(saga)

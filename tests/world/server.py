@@ -23,6 +23,7 @@ from saga_mcp.log.sql.log import claim_owner
 from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
 from saga_mcp.tools.declared import DeclaredRegistry, declare
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
+from saga_tools import ToolRegistry
 
 BOUND_S = 10.0
 SETTINGS = EngineSettings(realm="ledger", recovery_every_s=0.05, probe_for_s=0.3, reply_within_s=5.0)
@@ -110,9 +111,10 @@ async def served(
     clock: Clock | None = None,
     wrap: Wrap = same,
     adjust: Callable[[DeclaredRegistry], DeclaredRegistry] | None = None,
+    tools: ToolRegistry = ledger.registry,
     **changed: Any,  # noqa: ANN401 - the settings, which the dataclass checks
 ) -> AsyncGenerator[Server]:
-    """Serve LEDGER until the block ends; then the process is gone as after a kill: nothing is drained.
+    """Serve LEDGER, or other tools, until the block ends; then the process is gone as after a kill: nothing is drained.
 
     Args:
         database: file of the saga log.
@@ -120,10 +122,11 @@ async def served(
         clock: default: the machine's, with back-offs that take no time.
         wrap: puts another log around the real one.
         adjust: changes what the registry declares, as a config would.
+        tools: what is served.
         changed: single settings to change.
     """
     settings = replace(settings, **changed)
-    declared = declare("ledger", ledger.registry, on_error=settings.on_error)
+    declared = declare("ledger", tools, on_error=settings.on_error)
     if adjust is not None:
         declared = adjust(declared)
     threads = PythonThreads()

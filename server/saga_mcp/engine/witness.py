@@ -6,6 +6,7 @@ What is seen is judged by the pair; here is only when it is looked, and for how 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TypeVar
 
 import structlog
@@ -47,6 +48,9 @@ class Witness:
         sight = await self._in_time(pair, lambda: self._shop.looks.capture(pair, step), within_s)
         if isinstance(sight, NotSeen):
             raise CaptureFailed(pair.tool, sight.reason)
+        # What could not be put back is not changed.
+        if reason := self._shop.catalogue.unbuildable(pair, replace(step, capture=sight.image)):
+            raise CaptureFailed(pair.tool, reason)
         return sight.image
 
     async def after(self, saga: Saga, number: int, pair: Pair, text: str) -> Decider:

@@ -179,6 +179,10 @@ class FaultyCatalogue:
         """Build the undo of a step."""
         return self.inner.bind(pair, step)
 
+    def unbuildable(self, pair: Pair, step: StepFacts) -> str:
+        """Why a call's undo could never be built."""
+        return self.inner.unbuildable(pair, step)
+
     @property
     def invariants(self) -> tuple[str, ...]:
         """Names of the rules."""

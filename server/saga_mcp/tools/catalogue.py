@@ -82,6 +82,13 @@ class StaticCatalogue:
         except Exception as error:  # noqa: BLE001 - the step has happened: whatever is wrong here is for a person to see
             return BoundUndo(parts=None, build_error=describe(error))
 
+    def unbuildable(self, pair: Pair, step: StepFacts) -> str:
+        """Why a call's undo could never be built, as far as its arguments and its capture tell; empty: it could."""
+        try:
+            return self._plan(pair).unbuildable(step)
+        except Exception as error:  # noqa: BLE001 - nothing has been sent, and nothing will be
+            return describe(error)
+
     @property
     def invariants(self) -> tuple[str, ...]:
         """Names of the rules over the results."""

@@ -347,6 +347,10 @@ class Catalogue(Protocol):
         """Build the undo of a step from its frozen pair, or say why it cannot be built (S6.1). Never raises."""
         ...
 
+    def unbuildable(self, pair: Pair, step: StepFacts) -> str:
+        """Why a call's undo could never be built, as far as its arguments and its capture tell; empty: it could."""
+        ...
+
     @property
     def invariants(self) -> tuple[str, ...]:
         """Names of the rules over the results; empty: `violations` need not be asked."""

@@ -21,6 +21,8 @@ from saga_mcp.tools.port import StepFacts, UndoContext
 from saga_mcp.tools.variables import AFTER_OUTCOME, values_of
 
 _OF_RESULT = frozenset({"result", "text"})
+_AFTERWARDS = frozenset({"result", "known", "text", "after", "step", "results", "read"})
+"""What is not known before a call."""
 _LATE = re.compile(r"\$\{\s*(cause|step\.undo_key)\s*\}")
 _LATE_KEY = "saga__late"
 """Beside the bound arguments; no parameter may begin with `saga__`."""
@@ -138,6 +140,22 @@ class UndoPlan:
                 for number, entry in enumerate(pair.undo)
             )
         )
+
+    def unbuildable(self, step: StepFacts) -> str:
+        """Why the undo of a call could never be built, as far as that is known before the call; empty: it could.
+
+        What names the result, or what will be read, is not known yet.
+        """
+        values = values_of(step, with_results=False)
+        for planned in self.entries:
+            if planned.when.names & _AFTERWARDS:
+                continue
+            try:
+                if planned.when.holds(values) and not planned.names & _AFTERWARDS:
+                    list(planned.parts(values))
+            except CannotBind as unbound:
+                return f"undo[{planned.number}]: {unbound}"
+        return ""
 
     def bind(self, step: StepFacts) -> BoundUndo:
         """Build the undo of a step, or say why it cannot be built."""
