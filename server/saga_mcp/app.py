@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from saga_mcp.config import LoadedConfig, find_config, load_config
+from saga_mcp.config import LoadedConfig, Survey, find_config, load_config, survey_config
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
@@ -53,6 +53,16 @@ def load(config: Path | None = None, *, environ: Mapping[str, str] | None = None
     """
     env = os.environ if environ is None else environ
     return load_config(find_config(config, env, Path.cwd()), env, code=code)
+
+
+def survey(config: Path | None = None) -> Survey:
+    """Find and read the config as `load` does, for whoever goes on where it has problems.
+
+    Raises:
+        ConfigMissing: There is no file.
+        ConfigInvalid: It cannot be read at all.
+    """
+    return survey_config(find_config(config, os.environ, Path.cwd()), os.environ)
 
 
 def inspect_log(loaded: LoadedConfig) -> LogInspection:

@@ -1,8 +1,8 @@
 """An MCP server that is whatever it is told: a name, a version, tools. It writes down when it is started and called.
 
 Without the SDK, because it is started often. Its one argument is a JSON object: `name`, `version`, `log` (a file),
-`tools` (name -> whether it says that it only reads, null where it says nothing; or its input schema), `say` (on
-stderr), `exit` (at once).
+`tools` (name -> whether it says that it only reads, null where it says nothing; or its input schema; or all that it
+lists of the tool), `gives` (tool -> the text of its answer), `say` (on stderr), `exit` (at once).
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ def note(line: str) -> None:
 
 
 def tool(name: str, said: dict[str, Any] | bool | None) -> dict[str, Any]:  # noqa: FBT001 - as the argument has it
+    if isinstance(said, dict) and "inputSchema" in said:
+        return {"name": name, **said}
     hints = {"annotations": {"readOnlyHint": said}} if isinstance(said, bool) else {}
     return {"name": name, "inputSchema": said if isinstance(said, dict) else {"type": "object"}, **hints}
 
@@ -34,7 +36,8 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         return {"tools": [tool(name, said) for name, said in SPEC["tools"].items()]}
     if method == "tools/call":
         note(f"called {params['name']}")
-        return {"content": [{"type": "text", "text": '{"ok": true}'}]}
+        text = SPEC.get("gives", {}).get(params["name"], '{"ok": true}')
+        return {"content": [{"type": "text", "text": text}]}
     return None
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
-from saga_mcp.cli import act, adopt, doctor, export, look, recover, setup, streams
+from saga_mcp.cli import act, adopt, check, doctor, export, look, recover, setup, streams
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
 from saga_mcp.domain.errors import LogError, Refused
@@ -69,7 +69,7 @@ def _serve_help(
     # Never runs: `main` takes a running `serve` out before Typer is imported. It stands here to be found and explained.
 
 
-cli.command("check", short_help="Check the config and the tools; serve nothing.")(setup.check)
+cli.command("check", short_help="Check the config and the tools; serve nothing.")(check.check)
 cli.command("init", short_help="Write a starter saga.toml and tools.py.")(setup.init)
 cli.command("adopt")(adopt.adopt)
 cli.command("demo", short_help="Run two small sagas in a temporary folder.")(setup.demo)

@@ -16,7 +16,7 @@ from pathlib import Path
 from saga_mcp import app
 from saga_mcp.app import App
 from saga_mcp.cli.output import CommandFailed, Exit
-from saga_mcp.config import ConfigError, ConfigInvalid, ConfigProblem, LoadedConfig
+from saga_mcp.config import ConfigError, ConfigInvalid, ConfigProblem, LoadedConfig, Survey
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.log.owners import LivingOwner, directory_of, living
 from saga_mcp.log.port import SagaLog
@@ -76,9 +76,25 @@ def stand_on(config: Path | None, *, code: bool = True) -> Ground:
     Raises:
         CommandFailed: there is none, or it has problems; all of them are in it.
     """
+    with _config_read():
+        return Ground(app.load(config, code=code))
+
+
+def survey(config: Path | None) -> Survey:
+    """Find and read the config, problems and all.
+
+    Raises:
+        CommandFailed: there is none, or it cannot be read at all.
+    """
+    with _config_read():
+        return app.survey(config)
+
+
+@contextmanager
+def _config_read() -> Generator[None]:
     with stdout_kept_clean():
         try:
-            return Ground(app.load(config, code=code))
+            yield
         except ConfigInvalid as error:
             details: dict[str, JsonValue] = {
                 "config": str(error.path),

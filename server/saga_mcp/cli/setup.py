@@ -1,143 +1,18 @@
-"""The commands of the first minutes: `check`, `init`, `demo`."""
+"""The commands of the first minutes: `init`, `demo`."""
 
 from __future__ import annotations
 
 import secrets
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from saga_mcp.cli import starter
-from saga_mcp.cli.ground import problem_json, stand_on
-from saga_mcp.cli.live import check_live
-from saga_mcp.cli.options import ConfigOption, JsonOption
-from saga_mcp.cli.output import CommandFailed, Exit, Output, count, wrong_usage
-from saga_mcp.config import ConfigProblem, LoadedConfig, report
-from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction
-from saga_mcp.tools.pair import Pair, UndoEntry
-
-
-def check(
-    *,
-    config: ConfigOption = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not start upstreams to ask for their tools.")] = False,
-    as_json: JsonOption = False,
-) -> None:
-    """Look for everything that is wrong with the config and the tools it names. Changes nothing, and calls no tool.
-
-    Example: saga-mcp check --config saga.toml
-    """
-    output = Output(as_json)
-    try:
-        ground = stand_on(config)
-    except CommandFailed as error:
-        if error.code != "config_invalid":
-            raise
-        # What is wrong is this command's answer, not its failure to give one.
-        if as_json:
-            output.json({**error.details, "tools": []})
-        else:
-            output.text(str(error))
-        raise typer.Exit(error.exit_code) from error
-    tools = [*_tools(ground.loaded)]
-    problems: tuple[ConfigProblem, ...] = ()
-    warnings = ground.loaded.warnings
-    if ground.loaded.upstreams and not offline:
-        checked = check_live(ground.loaded.upstreams)
-        problems, warnings = checked.problems, (*warnings, *checked.warnings)
-    if as_json:
-        output.json(
-            {
-                "config": str(ground.path),
-                "realm": ground.realm,
-                "database": ground.database,
-                "errors": [problem_json(each) for each in problems],
-                "warnings": [problem_json(each) for each in warnings],
-                "tools": [_tool_json(tool) for tool in tools],
-            }
-        )
-    else:
-        output.text(report(ground.path, problems, warnings), "")
-        if tools:
-            rows = [(tool.pair.tool, tool.offered or "-", _kind(tool.pair), _undo(tool.pair)) for tool in tools]
-            output.table(("TOOL", "OFFERED AS", "KIND", "UNDO"), rows)
-            output.text("")
-        output.text(f"{count(len(tools), 'tool')} in the realm {ground.realm}, with the saga log {ground.database}")
-    if problems:
-        raise typer.Exit(Exit.USAGE)
-
-
-@dataclass(frozen=True, slots=True)
-class _Tool:
-    """One tool of the config, of whatever kind of source."""
-
-    pair: Pair
-    offered: str
-    """The name under which agents see it; empty where they do not."""
-
-
-def _tools(loaded: LoadedConfig) -> Iterator[_Tool]:
-    for registry in loaded.registries:
-        for tool in registry.tools:
-            yield _Tool(tool.pair, tool.registered.name if tool.offered else "")
-    for upstream in loaded.upstreams:
-        for each in upstream.tools:
-            yield _Tool(each.pair, each.offered if each.listed else "")
-
-
-def _tool_json(tool: _Tool) -> JsonObject:
-    return {
-        "tool": tool.pair.tool,
-        "offered_as": tool.offered or None,
-        "kind": _kind(tool.pair),
-        "undo": [*_undo_words(tool.pair)],
-        "not_restored": "; ".join(_residues(tool.pair)) or None,
-        "probe": tool.pair.has_probe,
-    }
-
-
-def _kind(pair: Pair) -> str:
-    """What a tool is; of one with cases, whatever it may be."""
-    return " or ".join(dict.fromkeys(case.pair.kind.value for case in pair.cases)) or pair.kind.value
-
-
-def _undo(pair: Pair) -> str:
-    words = ", then ".join(_undo_words(pair)) or {
-        Kind.PIVOT: "none: point of no return",
-        Kind.RETRIABLE: "none: tried until it succeeds",
-        Kind.READ_ONLY: "none needed",
-    }.get(pair.kind, "-")
-    residues = "; ".join(_residues(pair))
-    return f"{words} (not restored: {residues})" if residues else words
-
-
-def _residues(pair: Pair) -> Iterator[str]:
-    yield from dict.fromkeys(each for each in (pair.not_restored, *(c.pair.not_restored for c in pair.cases)) if each)
-
-
-def _undo_words(pair: Pair) -> Iterator[str]:
-    for case in pair.cases:
-        words = _undo(replace(case.pair, not_restored=""))
-        yield words if case.when is True else f"{words} (where {case.when})"
-    for entry in pair.undo:
-        words = _entry_words(entry)
-        yield words if entry.when is True else f"{words} (where {entry.when})"
-
-
-def _entry_words(entry: UndoEntry) -> str:
-    match entry.action:
-        case PartAction.CALL:
-            return entry.tool
-        case PartAction.MANUAL:
-            return "a person"
-        case PartAction.LEAVE:
-            return "left as it is"
-        case PartAction.NOTHING:
-            return "nothing"
+from saga_mcp.cli.options import JsonOption
+from saga_mcp.cli.output import CommandFailed, Output, wrong_usage
+from saga_mcp.domain.values import JsonValue
 
 
 def init(

@@ -34,6 +34,10 @@ class Findings:
         """Note that what stands at a key is not in the file, but in a preset."""
         self._presets[path] = preset
 
+    def is_presets(self, path: KeyPath) -> bool:
+        """Whether what stands at a key is a preset's."""
+        return self._preset_of(path) is not None
+
     def problem(self, path: KeyPath, message: str) -> None:
         """Note a problem."""
         self._problems[self._placed(path, message)] = None

@@ -50,6 +50,7 @@ class LoadedConfig:
 class Survey:
     """A config as far as it can be read, problems and all."""
 
+    path: Path
     content: Mapping[str, Any]
     """What the file says, with the tables of its presets."""
     registries: tuple[DeclaredRegistry, ...]
@@ -125,7 +126,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
             warnings=findings.warnings,
         )
     )
-    return Survey(content=laid, registries=registries, upstreams=upstreams, loaded=loaded, findings=findings)
+    return Survey(path=path, content=laid, registries=registries, upstreams=upstreams, loaded=loaded, findings=findings)
 
 
 class _Tools:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO, TypeAlias
+from typing import TextIO, TypeAlias, cast
 
 import anyio
 import httpx2
@@ -24,6 +24,8 @@ from saga_mcp.tools.running import describe
 
 ASKED_WITHIN_S = 120.0
 """A first `npx` or `uvx` downloads what it starts."""
+_AT_ONCE = 8
+"""Servers that are started at the same time: many of them are Node, and each takes a processor while it starts."""
 _MOST_PAGES = 100
 _HOLE = re.compile(r"\$\{(?:(?P<kind>env|input):)?(?P<name>[A-Za-z0-9_-]+)(?::-(?P<default>[^}]*))?\}")
 
@@ -49,20 +51,30 @@ Answer: TypeAlias = Listed | Silent
 
 
 async def ask_all(
-    entries: Sequence[Entry], folder: Path, environ: Mapping[str, str], *, client_fills: bool
+    entries: Sequence[Entry],
+    folder: Path,
+    environ: Mapping[str, str],
+    *,
+    client_fills: bool,
+    told: Callable[[str, Answer], None] = lambda _name, _answer: None,
 ) -> dict[str, Answer]:
-    """Ask every server for its tools, all at the same time.
+    """Ask every server for its tools, a few at the same time.
 
     Args:
         entries: As the client has them.
         folder: Where those run that do not say where.
         environ: What stands in for what a client fills in.
         client_fills: Whether the client fills in `${...}` at all; Claude Desktop hands them on as they are.
+        told: Called with each answer when it is there.
     """
     answers: dict[str, Answer] = {}
+    at_once = anyio.CapacityLimiter(_AT_ONCE)
 
     async def ask_one(entry: Entry) -> None:
-        answers[entry.name] = await _ask(entry, folder, _Fill(folder, environ if client_fills else None))
+        async with at_once:
+            answer = await _ask(entry, folder, _Fill(folder, environ if client_fills else None))
+        answers[entry.name] = answer
+        told(entry.name, answer)
 
     async with anyio.create_task_group() as tasks:
         for entry in entries:
@@ -146,4 +158,13 @@ def _last_line(said: TextIO) -> str:
 
 
 def _reason(error: BaseException, said: str) -> str:
+    error = _innermost(error)
     return f"{describe(error)}: {said}" if said else describe(error)
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """What ended task groups, which wrap it."""
+    if not isinstance(error, BaseExceptionGroup):
+        return error
+    first, *others = cast("BaseExceptionGroup[BaseException]", error).exceptions
+    return cast("BaseException", error) if others else _innermost(first)

@@ -54,9 +54,9 @@ def test_calls_that_do_not_fit_the_servers_schema_are_errors(desk: Desk) -> None
     answer = check(desk)
     assert answer.code == 2
     assert [(each["key"], each["message"]) for each in answer.json["errors"]] == [
-        ('tools."up.make".undo', "up.unmake has no argument idd; did you mean id?"),
-        ('tools."up.make".undo', "up.unmake needs id"),
-        ('tools."up.snd"', "up has no such tool; did you mean up.send?"),
+        ('tools."up.make".undo.args.idd', "up.unmake has no argument idd; did you mean id?"),
+        ('tools."up.make".undo.args', "up.unmake needs id"),
+        ('tools."up.snd"', "up has no tool snd; did you mean send?"),
     ]
 
 
@@ -64,16 +64,25 @@ def test_tools_that_nobody_declared_are_listed(desk: Desk) -> None:
     config(desk, {**desk.server("shop", {"list": True, "look": True, "send": None}), "read_only": ["look"]})
     messages = [each["message"] for each in check(desk).json["warnings"]]
     assert messages == [
-        "not offered: list; the server says that they only read",
-        "not offered: send; [tools] does not say what they do",
+        'not offered: list. The server says that they only read: read_only = ["list"]',
+        "not offered: send. Say in [tools] what undoes it, or that it is a pivot",
     ]
 
 
-def test_an_upstream_that_does_not_come_up_is_told_and_is_no_error(desk: Desk) -> None:
-    config(desk, {**desk.server("shop", {}, say="no licence", exit=4), "read_only": ["look"]})
+def test_an_upstream_that_does_not_come_up_is_told_with_what_it_said_and_the_others_are_looked_at(desk: Desk) -> None:
+    config(desk, {**desk.server("shop", {"look": True, "send": None}), "read_only": ["look"]})
+    dead = {**desk.server("dead", {}, say="no licence", exit=4), "read_only": ["x"]}
+    lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in dead.items())
+    desk.config.write_text(f"{desk.config.read_text()}\n[upstreams.dead]\n{lines}\n")
     answer = check(desk)
-    (warning,) = answer.json["warnings"]
-    assert (answer.code, "no licence" in warning["message"]) == (0, True)
+    (error,) = answer.json["errors"]
+    assert (answer.code, answer.json["did_not_come_up"]) == (1, ["dead"])
+    assert (error["key"], error["message"]) == (
+        "upstreams.dead",
+        "did not come up: MCPError: Connection closed: no licence",
+    )
+    assert [each["message"][:17] for each in answer.json["warnings"]] == ["not offered: send"]
+    assert sorted(answer.err.splitlines()) == ["asking 2 upstreams: up, dead", "dead: did not come up", "up: 2 tools"]
 
 
 def test_offline_nothing_is_started(desk: Desk) -> None:

@@ -1,0 +1,70 @@
+"""What `saga-mcp check` does: the config by itself, then against the servers that it names, all of it in one report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import anyio
+
+from saga_mcp.cli.adopting.asking import Answer, Listed
+from saga_mcp.cli.checking.asking import ask, shapes_of
+from saga_mcp.cli.checking.comparing import Comparison
+from saga_mcp.cli.checking.judging import Judge
+from saga_mcp.cli.checking.places import Places
+from saga_mcp.config import ConfigProblem, Survey
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """Everything that was found."""
+
+    problems: tuple[ConfigProblem, ...]
+    warnings: tuple[ConfigProblem, ...]
+    silent: tuple[str, ...]
+    """Upstreams that could not be asked."""
+    untried: tuple[str, ...]
+    """Keys of expressions over answers of which nothing is known."""
+
+
+def check(survey: Survey, *, offline: bool, told: Callable[[str], None]) -> Checked:
+    """Check a config.
+
+    Args:
+        survey: As it was read; what was found then is part of the answer.
+        offline: Start no upstream.
+        told: Called with a line for each step of what takes time.
+    """
+    upstreams = () if offline else survey.upstreams
+    answers = anyio.run(ask, upstreams, told) if upstreams else {}
+    untried = _look(survey, answers)
+    silent: list[str] = []
+    for name, answer in answers.items():
+        if not isinstance(answer, Listed):
+            silent.append(name)
+            survey.findings.problem(("upstreams", name), f"did not come up: {answer.reason}")
+    return Checked(survey.findings.problems, survey.findings.warnings, tuple(silent), untried)
+
+
+def _look(survey: Survey, answers: Mapping[str, Answer]) -> tuple[str, ...]:
+    findings, content = survey.findings, cast("Mapping[str, Mapping[str, Any]]", survey.content)
+    shapes = shapes_of(survey.registries, survey.upstreams, answers)
+    listed = {name: answer for name, answer in answers.items() if isinstance(answer, Listed)}
+    judge = Judge(shapes, frozenset(listed), findings)
+    tables = content.get("tools", {})
+    pairs = {tool.name: tool.pair for registry in survey.registries for tool in registry.tools}
+    offered = {tool.name: tool.registered.name for registry in survey.registries for tool in registry.tools}
+    for upstream in survey.upstreams:
+        offered |= {tool.pair.tool: tool.offered for tool in upstream.tools}
+        pairs |= {tool.pair.tool: tool.pair for tool in upstream.tools}
+    called = frozenset(entry.tool for pair in pairs.values() for entry in pair.undo)
+    for upstream in survey.upstreams:
+        if (answer := listed.get(upstream.name)) is not None:
+            Comparison(upstream, answer, content, shapes, called, findings).run()
+    places = Places(shapes, offered)
+    for name, pair in pairs.items():
+        if name in tables and name in shapes:
+            for place in places.of(pair, tables[name]):
+                judge.look_at(place)
+    return tuple(dict.fromkeys(judge.untried))
