@@ -15,9 +15,9 @@ from tests.cli.project import Project, here
 
 from saga_mcp.app import App
 from saga_mcp.config import config_schema
-from saga_mcp.domain.events import StepIntended, StepPlan, StepSucceeded
+from saga_mcp.domain.events import StepIntended, StepObserved, StepPlan, StepSucceeded
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import Kind
+from saga_mcp.domain.values import JsonObject, Kind
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*/saga.toml"))
 
@@ -83,14 +83,22 @@ def test_the_schema_knows_one_undo_and_a_list_of_them(project: Project) -> None:
             jsonschema.validate(each, schema)
 
 
+def _image(text: str) -> JsonObject:
+    return {"found": True, "result": None, "text": text}
+
+
 def captured(project: Project) -> Saga:
-    """Appended as the engine will: nothing in Python pairs captures yet."""
+    """Appended by hand: the shop captures nothing."""
     saga = project.saga(("book", "room"))
-    plan = StepPlan(tool="shop.write", kind=Kind.COMPENSABLE, pair_hash="p")
-    step = StepIntended(step=2, plan=plan, owner="gone", capture="one\x1b[2J\ntwo")
+    plan = StepPlan(tool="shop.write", kind=Kind.COMPENSABLE, pair_hash="p", looks_after=True)
+    step = StepIntended(step=2, plan=plan, owner="gone", capture=_image("one\x1b[2J\ntwo"))
 
     async def work(opened: App) -> Saga:
-        done = (step, StepSucceeded(step=2, parts=(), result="one\nthree"))
+        done = (
+            step,
+            StepSucceeded(step=2, parts=(), result="ok"),
+            StepObserved(step=2, parts=(), image=_image("one\nthree")),
+        )
         return await opened.engine.decide_item(saga.id, lambda _saga, _driving: done)
 
     return project.on_engine(work, drive=False)
@@ -109,7 +117,7 @@ def test_before_and_after_are_shown_where_they_were_captured(
     assert "\x1b" not in out
     assert here(project, "show", f"{saga.id}.2", "--diff", "--json") == 0
     (shown,) = json.loads(capfd.readouterr().out)["diff"]
-    assert (shown["step"], shown["result"]) == (2, "one\nthree")
+    assert (shown["step"], shown["result"], shown["left"]["text"]) == (2, "ok", "one\nthree")
 
 
 def test_where_nothing_was_captured_that_is_said(project: Project, capfd: pytest.CaptureFixture[str]) -> None:

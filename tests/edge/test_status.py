@@ -101,6 +101,12 @@ async def test_a_running_step_has_to_end_before_its_undo() -> None:
     assert view["next"][0].startswith("Wait, then saga_status")
 
 
+async def test_a_guarded_undo_is_planned_with_its_condition() -> None:
+    began = intended(1)
+    view = await status(saga_of(replace(began, plan=replace(began.plan, guarded=True)), succeeded(1)))
+    assert [entry["does"] for entry in view["undo_plan"]] == ["undo, unless somebody else has changed it since"]
+
+
 async def test_a_step_in_doubt_that_cannot_be_undone_blindly_asks_a_person() -> None:
     doubt = StepFellInDoubt(step=1, reason="timeout", end_known=True, parts=(PartSpec(action=PartAction.CALL),))
     view = await status(saga_of(intended(1), doubt))

@@ -1,6 +1,7 @@
-"""`show --diff`: what was there before each step, next to what the step said (SEMANTICS.md S6.6).
+"""`show --diff`: what was there before each step, next to what the step left behind (SEMANTICS.md S6.6, S6.7).
 
-Pure. Only what was captured can be shown: a tool without a capture leaves no picture of the time before it.
+Pure. Only what was captured can be shown: a tool without a capture leaves no picture of the time before it. Where the
+capture was not made again after the step, what the step said stands in its place.
 """
 
 from __future__ import annotations
@@ -26,17 +27,25 @@ def diff(saga: Saga, number: int | None) -> Iterator[str]:
         yield NOTHING_CAPTURED
     for step in captured:
         name = f"step {step.number} {step.tool}"
-        before, after = _lines(step.capture), _lines(step.result)
-        for line in unified_diff(before, after, f"{name}: captured before", f"{name}: result", lineterm=""):
+        what, after = ("result", step.result) if step.image is None else ("left behind", step.image)
+        before, now = _lines(step.capture), _lines(after)
+        for line in unified_diff(before, now, f"{name}: captured before", f"{name}: {what}", lineterm=""):
             yield escape(line)
-        if before == after:
-            yield escape(f"{name}: the result is what was captured before")
+        if before == now:
+            yield escape(f"{name}: {what} is what was captured before")
 
 
 def diff_json(saga: Saga, number: int | None) -> list[JsonValue]:
     """The same for programs."""
     return [
-        {"step": step.number, "tool": step.tool, "before": step.capture, "result": step.result}
+        {
+            "step": step.number,
+            "tool": step.tool,
+            "before": step.capture,
+            "left": step.image,
+            "after": step.after,
+            "result": step.result,
+        }
         for step in _captured(saga, number)
     ]
 
@@ -46,5 +55,15 @@ def _captured(saga: Saga, number: int | None) -> list[Step]:
 
 
 def _lines(value: JsonValue) -> list[str]:
-    text = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False, sort_keys=True)
+    shown = _seen(value)
+    text = shown if isinstance(shown, str) else json.dumps(shown, indent=2, ensure_ascii=False, sort_keys=True)
     return text.splitlines()
+
+
+def _seen(value: JsonValue) -> JsonValue:
+    """What an image shows: nothing, a result, or else a text."""
+    if not isinstance(value, dict) or value.keys() != {"found", "result", "text"}:
+        return value
+    if not value["found"]:
+        return ""
+    return value["text"] if value["result"] in (None, {}) else value["result"]

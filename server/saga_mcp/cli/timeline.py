@@ -104,7 +104,11 @@ class _Names:
             case e.UndoRegistered(step=step, part=part):
                 number = self.registered[step] = self.registered.get(step, 0) + 1
                 self.undos[step, f"r{number}"] = part
-            case e.StepSucceeded(step=step, parts=parts) | e.StepFellInDoubt(step=step, parts=parts):
+            case (
+                e.StepSucceeded(step=step, parts=parts)
+                | e.StepObserved(step=step, parts=parts)
+                | e.StepFellInDoubt(step=step, parts=parts)
+            ):
                 self._bound(step, parts)
             case e.StepSettled(step=step, parts=parts, landed=True):
                 self._bound(step, parts)
@@ -229,6 +233,11 @@ def _step_words(event: e.StepEvent, names: _Names) -> tuple[str, ...]:
             return (f"a part of its undo: {_undo_words(part)}",)
         case e.StepSucceeded(parts=parts, build_error=build_error):
             return (_ready(parts, names, event.step), _error(build_error))
+        case e.StepObserved(image=image, after=after, build_error=build_error):
+            seen = (
+                "what it left behind" if image is not None or after is not None else "what it left behind is not known"
+            )
+            return (seen, _error(build_error))
         case e.StepFailed(error=error):
             return ("known to have had no effect", _error(error))
         case e.StepFellInDoubt():
@@ -269,8 +278,9 @@ def _undo_event_words(event: e.UndoEvent, names: _Names) -> tuple[str, ...]:
     match event:
         case e.UndoIntended(step=step, part=part):
             return (f"undo {names.undo(step, part)}",)
-        case e.UndoSucceeded(step=step, part=part):
-            return (f"undo {names.undo(step, part)}",)
+        case e.UndoSucceeded(step=step, part=part, unneeded=unneeded):
+            found = "nothing was sent: the guard found everything as it was before the step" if unneeded else ""
+            return (f"undo {names.undo(step, part)}", found)
         case e.UndoFailed(step=step, part=part, effect=effect, error=error, counted=counted):
             reached = "" if counted else "it could not be reached"
             return (f"undo {names.undo(step, part)}", _effect(effect), reached, _error(error))

@@ -100,6 +100,7 @@ def step_json(step: Step, *, values: bool = False) -> JsonObject:
     }
     if values:
         shown |= {"args": step.plan.args, "result": step.result, "capture": step.capture}
+        shown |= {"left": step.image, "after": step.after}
     return shown
 
 
@@ -246,6 +247,7 @@ def step_text(output: Output, step: Step, *, values: bool = False) -> None:
 
 def _values_text(output: Output, step: Step) -> None:
     shown: list[tuple[str, JsonValue]] = [("args", step.plan.args), ("result", step.result), ("capture", step.capture)]
+    shown += [("left", step.image), ("after", step.after)]
     shown += [(f"undo {part.id} {part.spec.tool} args", part.spec.args) for part in step.parts or () if part.spec.args]
     for name, value in shown:
         if value is not None:

@@ -172,7 +172,12 @@ def _moves(step: Step) -> list[str]:
         return ["find out whether it happened", "undo it if it did"]
     if _stuck(step):
         return ["a person decides"]
-    return [_MOVES[part.spec.action] for part in step.parts or () if part.state is not PartState.DONE]
+    return [_move(step, part) for part in step.parts or () if part.state is not PartState.DONE]
+
+
+def _move(step: Step, part: Part) -> str:
+    guarded = step.plan.guarded and part.spec.action is PartAction.CALL and not part.registered
+    return "undo, unless somebody else has changed it since" if guarded else _MOVES[part.spec.action]
 
 
 def _needs_person(step: Step) -> bool:
