@@ -14,6 +14,7 @@ import atexit
 import ctypes
 import math
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -61,6 +62,11 @@ async def pollute(_arguments: Arguments) -> object:
 
 async def echo(arguments: Arguments) -> object:
     return arguments["text"]
+
+
+async def limit_sockets(_arguments: Arguments) -> object:
+    socket.setdefaulttimeout(10)
+    return "limited"
 
 
 async def surrogate(_arguments: Arguments) -> object:
@@ -114,6 +120,7 @@ tools: dict[str, Tool] = {
     for tool in (
         pollute,
         echo,
+        limit_sockets,
         surrogate,
         fail_badly,
         wait_for_ever,

@@ -67,6 +67,33 @@ async def test_a_cancelled_coroutine_stops_and_the_cancellation_goes_on() -> Non
     assert ended == []
 
 
+async def test_what_a_cancelled_coroutine_shields_is_carried_out() -> None:
+    """A pool that puts a connection back, or closes it, does so under a shield."""
+    scope, begun, cleaned_up = anyio.CancelScope(), anyio.Event(), anyio.Event()
+
+    async def tool() -> None:
+        try:
+            begun.set()
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                for _ in range(5):
+                    await anyio.lowlevel.checkpoint()
+                cleaned_up.set()
+
+    async def engine() -> None:
+        with scope:
+            await run(tool, is_async=True, threads=ToolThreads("test"))
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(engine)
+            await begun.wait()
+            scope.cancel()
+    assert scope.cancelled_caught
+    assert cleaned_up.is_set()
+
+
 async def test_a_natively_cancelled_task_passes_the_cancellation_to_the_coroutine() -> None:
     started = anyio.Event()
 

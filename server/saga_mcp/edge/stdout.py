@@ -26,11 +26,21 @@ class WireStreams:
 
     stdin_fd: int
     stdout_fd: int
+    stdout_socket: socket.socket | None = None
+    """The same stream as `stdout_fd`, where it is a socket."""
 
     def read(self) -> bytes:
         """Return the client's next bytes, at most 64 KiB; empty at end of file or when the stream broke. Blocks."""
+        while (chunk := self.read_now()) is None:
+            _wait(self.stdin_fd, reading=True)
+        return chunk
+
+    def read_now(self) -> bytes | None:
+        """Return the next bytes as `read` does; None where there are none yet and the stream does not block."""
         try:
             return os.read(self.stdin_fd, _CHUNK_BYTES)
+        except BlockingIOError:  # whoever shares the stream with us may have made it so
+            return None
         except OSError:
             return b""
 
@@ -47,7 +57,10 @@ class WireStreams:
         """
         rest = memoryview(data)
         while rest:
-            rest = rest[os.write(self.stdout_fd, rest) :]
+            try:
+                rest = rest[os.write(self.stdout_fd, rest) :]
+            except BlockingIOError:
+                _wait(self.stdout_fd, reading=False)
 
     def write_now(self, data: bytes) -> int:
         """Write what can be written without waiting, and return how many bytes that was; often all, maybe none.
@@ -57,27 +70,32 @@ class WireStreams:
         """
         if sys.platform == "win32":
             return 0
-        match _sort_of(self.stdout_fd):
-            case stat.S_IFIFO if (
-                len(data) <= select.PIPE_BUF
-            ):  # POSIX: with room for so much, the whole goes in at once
-                writable = select.poll()
-                writable.register(self.stdout_fd, select.POLLOUT)
-                return os.write(self.stdout_fd, data) if writable.poll(0) else 0
-            case stat.S_IFSOCK:  # what hosts written for Node use in place of pipes
-                return _send_now(self.stdout_fd, data)
-            case _:
-                return 0
+        try:
+            if self.stdout_socket is not None:
+                return self.stdout_socket.send(data, socket.MSG_DONTWAIT)
+            # POSIX: a pipe with room for so much takes the whole at once.
+            fits = len(data) <= select.PIPE_BUF and _sort_of(self.stdout_fd) == stat.S_IFIFO
+            return os.write(self.stdout_fd, data) if fits and _wait(self.stdout_fd, reading=False, at_most_ms=0) else 0
+        except BlockingIOError:
+            return 0
 
 
-def _send_now(fd: int, data: bytes) -> int:
-    stream = socket.socket(fileno=fd)
-    try:
-        return stream.send(data, socket.MSG_DONTWAIT)
-    except BlockingIOError:
-        return 0
-    finally:
-        stream.detach()
+def _wait(fd: int, *, reading: bool, at_most_ms: int | None = None) -> bool:
+    """Wait until `fd` can be read or written, or is broken; whether it is."""
+    ready = select.poll()
+    ready.register(fd, select.POLLIN if reading else select.POLLOUT)
+    return bool(ready.poll(at_most_ms))
+
+
+def _as_socket(fd: int) -> socket.socket | None:
+    """The stream as a socket, which is what hosts written for Node use in place of pipes."""
+    if sys.platform == "win32" or _sort_of(fd) != stat.S_IFSOCK:
+        return None
+    # Made before any tool can set a default time limit for sockets, which would make the client's stream one that does
+    # not block.
+    stream = socket.socket(fileno=_private_copy(fd))
+    stream.settimeout(None)
+    return stream
 
 
 def _sort_of(fd: int) -> int:
@@ -93,7 +111,7 @@ def take_over_stdout() -> WireStreams:
     Raises:
         OSError: stdin or stdout is closed, so there is nobody to serve.
     """
-    wire = WireStreams(stdin_fd=_private_copy(0), stdout_fd=_private_copy(1))
+    wire = WireStreams(stdin_fd=_private_copy(0), stdout_fd=_private_copy(1), stdout_socket=_as_socket(1))
     _occupy_stderr()
     null = os.open(os.devnull, os.O_RDONLY)
     os.dup2(null, 0)

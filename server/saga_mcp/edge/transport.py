@@ -30,6 +30,9 @@ from saga_mcp.edge.stdout import WireStreams
 
 _log = structlog.get_logger(__name__)
 
+_MOST_BEHIND = 1_000
+"""Refusals that may wait for a client that does not read; then we do not read either."""
+
 
 class Transport:
     """One client's messages."""
@@ -126,7 +129,7 @@ class Requests(_Stream):
                 refusals = (refusal,)
             for reply in refusals:
                 with contextlib.suppress(anyio.BrokenResourceError):
-                    await self._transport.replies.send(SessionMessage(reply))
+                    await self._transport.replies.refuse(reply)
 
     async def _line(self) -> bytes:
         """Return the next line that is not blank, without its end; the last one may lack its newline."""
@@ -174,26 +177,45 @@ class Replies(_Stream):
         Raises:
             BrokenResourceError: the client closed its end.
         """
+        rest = self._begin(item.message)
+        if rest is not None:
+            await self._written(rest)
+
+    async def refuse(self, reply: types.JSONRPCError) -> None:
+        """Write a reply without waiting for a client that does not read, unless too many wait for it already.
+
+        Whoever reads the client's messages must not stop for that: it would not see the end of them.
+
+        Raises:
+            BrokenResourceError: the client closed its end.
+        """
+        rest = self._begin(reply)
+        if rest is not None and self._behind > _MOST_BEHIND:
+            await self._written(rest)
+
+    def _begin(self, message: types.JSONRPCMessage) -> _Rest | None:
+        """Write what fits; what is left is queued, and returned."""
         if self._gone:
             raise anyio.BrokenResourceError
         try:
-            line = write_line(item.message)
+            line = write_line(message)
         except ValueError:
             _log.exception("message_not_sent")
-            return
+            return None
         try:
             written = 0 if self._behind else self._wire.write_now(line)
         except OSError:
             self._client_gone()
             raise anyio.BrokenResourceError from None
         if written == len(line):
-            self._transport.left(item.message)
-        else:
-            await self._later(_Rest(line[written:], item.message))
-
-    async def _later(self, rest: _Rest) -> None:
+            self._transport.left(message)
+            return None
+        rest = _Rest(line[written:], message)
         self._behind += 1
         self._waiting.send_nowait(rest)
+        return rest
+
+    async def _written(self, rest: _Rest) -> None:
         await rest.done.wait()
         if self._gone:
             raise anyio.BrokenResourceError
@@ -219,8 +241,10 @@ class Replies(_Stream):
 
 def _selected(wire: WireStreams) -> Callable[[], Awaitable[bytes]]:
     async def read() -> bytes:
-        await anyio.wait_readable(wire.stdin_fd)
-        return wire.read()
+        while True:
+            await anyio.wait_readable(wire.stdin_fd)
+            if (chunk := wire.read_now()) is not None:
+                return chunk
 
     return read
 

@@ -55,6 +55,8 @@ class Reads:
             await self._shop.record(saga_id, lambda _saga, _driving: (read,))
         except SagaQuarantined as error:
             _log.warning("read_not_recorded", saga_id=saga_id, tool=read.tool, reason=error.reason)
+        except Exception:  # noqa: BLE001 - it runs beside all sagas, and must end none of them
+            _log.exception("read_not_recorded", saga_id=saga_id, tool=read.tool)
         finally:
             self._unrecorded.discard(recorded)
             recorded.set()

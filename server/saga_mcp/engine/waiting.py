@@ -7,12 +7,15 @@ from contextlib import suppress
 from typing import TypeAlias
 
 import anyio
+import structlog
 
 from saga_mcp.domain.errors import LogError, LogUnavailable
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.workshop import Workshop
+
+_log = structlog.get_logger(__name__)
 
 OnProgress: TypeAlias = Callable[[Saga], Awaitable[None]]
 """Is told the state while it is waited for."""
@@ -49,5 +52,10 @@ async def _tell(saga_id: str, shop: Workshop, on_progress: OnProgress) -> None:
     with suppress(LogError):  # likewise
         while True:
             seen = await shop.log.wait_for_change(seen)
-            await on_progress(await shop.log.load(saga_id))
+            saga = await shop.log.load(saga_id)
+            try:
+                await on_progress(saga)
+            except Exception:  # noqa: BLE001 - whoever cannot be told: the rollback goes on, and is answered for
+                _log.exception("progress_not_told", saga_id=saga_id)
+                return
             await shop.clock.sleep(_TOLD_EVERY_S)

@@ -130,25 +130,24 @@ async def run(function: Callable[[], object], *, is_async: bool, threads: ToolTh
 async def _in_task(function: Callable[[], Awaitable[object]]) -> Ended:
     """In a task of its own: one that cancels itself, or leaves a cancellation behind, must not hit the engine's."""
     ended: list[Ended] = []
-    cancellation: asyncio.CancelledError | None = None
+    scope = anyio.CancelScope()
 
     async def body() -> None:
         try:
-            ended.append(Returned(await function()))
-        except BaseException as error:
-            if cancellation is not None and isinstance(error, asyncio.CancelledError):
-                raise
+            with scope:
+                ended.append(Returned(await function()))
+        except BaseException as error:  # noqa: BLE001 - authors' code may raise anything; it is handed on as a value
             ended.append(Raised(error))
 
     task = asyncio.get_running_loop().create_task(body())
-    while not task.done():
-        try:
+    try:
+        await asyncio.wait((task,))
+    except asyncio.CancelledError:
+        scope.cancel()  # not the task, whose shields would not hold then
+        with anyio.CancelScope(shield=True):
             await asyncio.wait((task,))
-        except asyncio.CancelledError as error:  # from outside; it comes again while the function does not heed it
-            cancellation = error
-            task.cancel()
-    if not ended and cancellation is not None:
-        raise cancellation  # not the task's own, which does not say who cancelled
+        if not ended:
+            raise
     return ended[0]
 
 

@@ -1,9 +1,10 @@
 """Group commit: what waits is written in one transaction (DESIGN.md section 6).
 
 Who comes while nothing is being written writes at once, alone: that saves a task and two turns of the event loop. Who
-comes meanwhile queues up for a task that writes what waits. No caller can cancel what another one waits for, and what
-is being written is written, whoever waits. Here is decided when a batch starts, how long a taken lock is waited for,
-and who is told what; the batch itself runs elsewhere as one function.
+comes meanwhile queues up for a task that writes what waits. No caller can cancel what another one waits for; one that
+gives up its own decision before it has begun to be written, because the lock is taken, has stored nothing. Here is
+decided when a batch starts, how long a taken lock is waited for, and who is told what; the batch itself runs elsewhere
+as one function.
 """
 
 from __future__ import annotations
