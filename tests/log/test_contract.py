@@ -11,9 +11,10 @@ import anyio
 import pytest
 from tests.log.decisions import aborting, append, committing, intending, looking, opening, rolling_back, succeeding
 from tests.log.failing import AnswerLost, FailingLog, FailWhen
+from tests.log.foreign import foreign
 from tests.world.memory import MemoryDatabase, MemoryLog
 
-from saga_mcp.domain.errors import IllegalTransition, LogUnavailable, Refused, SagaClosed, SagaNotFound
+from saga_mcp.domain.errors import IllegalTransition, LogUnavailable, Refused, SagaClosed, SagaNotFound, SagaQuarantined
 from saga_mcp.domain.events import SagaCommitted, SagaOpened, SavepointSet, StepIntended, StepSucceeded
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
@@ -306,6 +307,39 @@ async def test_a_failing_log_stores_nothing_before_and_everything_after(log: Sag
     with pytest.raises(AnswerLost):
         await FailingLog(log, at=1, when=FailWhen.AFTER).decide("sg-a", succeeding())
     assert (await log.load("sg-a")).seq == 3
+
+
+def _spoil(database: Path | MemoryDatabase, saga_id: str, seq: int) -> None:
+    """Make an event unreadable, as a damaged disk does, or a newer version."""
+    if isinstance(database, MemoryDatabase):
+        number, kind, version, _, payload = database.events[saga_id][seq - 1]
+        database.events[saga_id][seq - 1] = (number, kind, version, "{broken", payload)
+        return
+    with foreign(database) as raw:
+        raw.execute("UPDATE saga_event SET facts='{broken' WHERE saga_id=? AND seq=?", (saga_id, seq))
+
+
+@pytest.mark.case(67)
+@pytest.mark.parametrize("how", ["read", "write"])
+async def test_a_process_that_met_an_unreadable_saga_goes_on_with_the_others(
+    log: SagaLog, other: SagaLog, database: Path | MemoryDatabase, how: str
+) -> None:
+    """It sees what another process appends from then on, is woken by it, and writes. Its errors may be kept."""
+    for saga_id in ("sg-bad", "sg-good"):
+        await log.decide(saga_id, opening())
+        for _ in range(3):
+            await log.decide(saga_id, intending())
+    _spoil(database, "sg-bad", 2)
+    with pytest.raises(SagaQuarantined) as kept:
+        await (other.load("sg-bad") if how == "read" else other.decide("sg-bad", looking))
+    seen = await other.wait_for_change()
+    with anyio.fail_after(15):
+        await log.decide("sg-good", intending())
+        assert await other.wait_for_change(seen) > seen
+        assert (await other.load("sg-good")).seq == 5
+        assert (await other.decide("sg-good", intending())).saga.seq == 6
+        assert (await log.load("sg-good")).seq == 6
+    assert kept.value.saga_id == "sg-bad"
 
 
 async def test_of_several_that_count_the_same_time_one_gets_through(log: SagaLog, other: SagaLog) -> None:

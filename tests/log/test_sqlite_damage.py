@@ -4,6 +4,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 
 import anyio
@@ -51,6 +53,22 @@ async def test_malformed_pages_are_reported_and_never_recreated(path: Path) -> N
         with pytest.raises(LogUnavailable, match="damaged"):
             await log.decide("sg-b", opening())
     assert path.read_bytes() == damaged
+
+
+async def test_nothing_keeps_an_error_once_its_caller_has_let_it_go(path: Path) -> None:
+    """Errors keep the frames they went through, with all that a read had in its hands."""
+    await fill(path)
+    with foreign(path) as raw:
+        raw.execute("UPDATE saga_event SET facts='[]' WHERE seq=2")
+    async with SqlSagaLog.open(path) as log:
+        with pytest.raises(SagaQuarantined) as caught:
+            await log.load("sg-a")
+        error = weakref.ref(caught.value)
+        del caught
+        with anyio.fail_after(10):
+            while error() is not None:
+                gc.collect()
+                await anyio.sleep(0.005)  # the thread may still be about to wait for more work
 
 
 @pytest.mark.parametrize("statement", ["CREATE TABLE customers (id)", "PRAGMA application_id=1234"])

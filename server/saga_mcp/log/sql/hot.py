@@ -8,8 +8,8 @@ SQLAlchemy's, and so do the exceptions.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, cast
 
 from sqlalchemy import Connection
 from sqlalchemy.engine import Dialect
@@ -18,23 +18,33 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ClauseElement
 from sqlalchemy.sql.compiler import SQLCompiler
 
+T = TypeVar("T")
 
-def execute(connection: Connection, text: str, parameters: Sequence[Any] = ()) -> DBAPICursor:
-    """Execute `text` inside the transaction that `connection` is in.
+
+def execute(connection: Connection, text: str) -> None:
+    """Execute `text`, which has no result, inside the transaction that `connection` is in.
 
     Raises:
         DBAPIError: the database refused.
     """
+    _on_cursor(connection, text, lambda cursor: cursor.execute(text))
+
+
+def _on_cursor(connection: Connection, text: str, use: Callable[[DBAPICursor], T]) -> T:
+    """What `use` makes of a cursor, which is closed then: whatever happens, none outlives its read.
+
+    One that was not read to its end keeps its snapshot, also when the transaction is over: this connection would read
+    old states and write no more as soon as another process has written. And it would live as long as an error that was
+    raised while it was read, for errors keep their frames.
+    """
     cursor = connection.connection.cursor()
     try:
-        cursor.execute(text, parameters)
+        return use(cursor)
     except connection.dialect.loaded_dbapi.Error as error:
-        raise _refused(text, error) from error
-    return cursor
-
-
-def _refused(text: str, error: Exception) -> DBAPIError:
-    return DBAPIError(text, None, error)  # without the parameters: they are values of the outside world (S11.4)
+        # Without the parameters: they are values of the outside world (S11.4).
+        raise DBAPIError(text, None, error) from error
+    finally:
+        cursor.close()
 
 
 class Hot:
@@ -49,28 +59,30 @@ class Hot:
 
     def value(self, connection: Connection, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a column of any type
         """Execute with `values` by name: the first column of the first row, or None."""
-        row = self._execute(connection, values).fetchone()
+        row = self._execute(connection, values, lambda cursor: cursor.fetchone())
         return None if row is None else row[0]
 
-    def rows(self, connection: Connection, values: Mapping[str, Any]) -> Iterator[Any]:
-        """Execute with `values` by name: the rows, read as they are taken."""
-        return iter(self._execute(connection, values).fetchone, None)
+    def rows(self, connection: Connection, values: Mapping[str, Any]) -> Sequence[Any]:
+        """Execute with `values` by name: all rows."""
+        return self._execute(connection, values, lambda cursor: cursor.fetchall())
 
     def run(self, connection: Connection, values: Mapping[str, Any]) -> int:
         """Execute with `values` by name: how many rows it changed."""
-        return self._execute(connection, values).rowcount
+        return self._execute(connection, values, lambda cursor: cursor.rowcount)
 
     def run_many(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
         """Execute once per row, in one round trip where the driver can."""
         parameters = [self._in_order(row) for row in rows]
-        cursor = connection.connection.cursor()
-        try:
-            cursor.executemany(self._text, parameters)
-        except connection.dialect.loaded_dbapi.Error as error:
-            raise _refused(self._text, error) from error
+        _on_cursor(connection, self._text, lambda cursor: cursor.executemany(self._text, parameters))
 
-    def _execute(self, connection: Connection, values: Mapping[str, Any]) -> DBAPICursor:
-        return execute(connection, self._text, self._in_order(values))
+    def _execute(self, connection: Connection, values: Mapping[str, Any], take: Callable[[DBAPICursor], T]) -> T:
+        parameters = self._in_order(values)
+
+        def use(cursor: DBAPICursor) -> T:
+            cursor.execute(self._text, parameters)
+            return take(cursor)
+
+        return _on_cursor(connection, self._text, use)
 
     def _in_order(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
         return tuple([values[name] for name in self._order])

@@ -6,8 +6,7 @@ Synchronous on purpose: they run in the thread of whichever connection is used, 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import Connection, Select, bindparam, func, select
 from sqlalchemy.engine import Dialect
@@ -16,7 +15,7 @@ from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import UnreadableEvent, decode
 from saga_mcp.log.port import Append, PairRow, Record, SagaRow
-from saga_mcp.log.sql.folds import Folds, StoredEvent, fold_rows
+from saga_mcp.log.sql.folds import Folds, fold_rows
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.tables import pair, saga, saga_event
 from saga_mcp.log.sql.tables import realm as realm_table
@@ -58,7 +57,7 @@ class Reads:
             known = Saga(id=saga_id)
         if known.seq < seq:
             rows = self._events.rows(connection, {"id": saga_id, "after": known.seq, "last": seq})
-            known = fold_rows(known, cast("Iterator[StoredEvent]", rows))
+            known = fold_rows(known, rows)
             if known.seq != seq:
                 raise SagaQuarantined(saga_id, f"its row counts {seq} events, the log holds {known.seq}")
         return known

@@ -119,21 +119,27 @@ class ConnectionThread:
     def _serve(self) -> None:
         connection: Connection | None = None
         while (job := self._jobs.get()) is not None:
-            try:
-                if connection is None:
-                    connection = self._connect()
-                job.run(connection)
-            except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, who raises it
-                failure = self._translate(error) if isinstance(error, DBAPIError) else error
-                job.fail(failure)
-                if not isinstance(failure, _HARMLESS):
-                    _close(connection)
-                    connection = None
+            connection = self._run(job, connection)
+            del job  # may hold an error, and with that all its frames: not to be kept until the next one comes
         _close(connection)
         ended = self._ended
         if ended is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
                 ended.get_loop().call_soon_threadsafe(_set, ended)
+
+    def _run(self, job: _Job[Any], connection: Connection | None) -> Connection | None:
+        """Do it; the connection for the next one, if there still is one."""
+        try:
+            if connection is None:
+                connection = self._connect()
+            job.run(connection)
+        except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, who raises it
+            failure = self._translate(error) if isinstance(error, DBAPIError) else error
+            job.fail(failure)
+            if not isinstance(failure, _HARMLESS):
+                _close(connection)
+                return None
+        return connection
 
 
 def _close(connection: Connection | None) -> None:
