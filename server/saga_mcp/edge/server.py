@@ -98,7 +98,8 @@ class _Edge:
         """The same list for every connection: control tools, then the catalogue's order."""
         self.changes.seen(ctx)
         control = (control.listed for control in CONTROLS.values())
-        return types.ListToolsResult(tools=[*control, *(tool.listed for tool in self.governed.values())])
+        there = (tool.listed for tool in self.governed.values() if not tool.listing.missing)
+        return types.ListToolsResult(tools=[*control, *there])
 
     async def call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams

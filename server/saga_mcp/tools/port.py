@@ -238,6 +238,8 @@ class ToolListing:
     """Whether agents are offered `step_key` (S8.2)."""
     on_repeat: OnRepeat = OnRepeat.RUN
     """What a call gets that equals one whose answer the caller has (S8.3)."""
+    missing: bool = False
+    """The server that should have it was reached and does not: agents do not see it."""
 
 
 class Tool(Protocol):

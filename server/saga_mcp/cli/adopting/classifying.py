@@ -75,13 +75,20 @@ def classify(listed: Listed, words: Sequence[str], *, trust_hints: bool) -> Clas
 
 
 def _preset_for(listed: Listed, words: Sequence[str]) -> Preset | None:
-    """The preset of the server; that of its package only where its tools are there, for names are cheap."""
-    presets = [load_preset(name) for name in preset_names()]
+    """The preset of its name or package that knows most of its tools; more than half of them, for names are cheap."""
     own = {tool.name for tool in listed.tools}
-    named = [each for each in presets if each.server == listed.server]
-    packaged = [each for each in presets if any(is_package(each.package, word) for word in words)]
-    fitting = [each for each in (*named, *packaged) if each.tools.keys() <= own]
-    return next(iter(fitting), None)
+
+    def known(preset: Preset) -> int:
+        return len(own & {*preset.tools, *preset.read_only})
+
+    presets = [load_preset(name) for name in preset_names()]
+    named = [
+        each
+        for each in presets
+        if each.server == listed.server or any(is_package(each.package, word) for word in words)
+    ]
+    best = max(named, key=known, default=None)
+    return best if best is not None and 2 * known(best) > len(own) else None
 
 
 def _judge(tool: types.Tool, preset: Preset | None, *, trust_hints: bool) -> Judged:

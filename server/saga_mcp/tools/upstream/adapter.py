@@ -57,18 +57,23 @@ class UpstreamTool:
         self.declared = declared
         self.answers = answers
         self._known: KnownTool | None = None
-        self._listing = self._listed(None)
+        self._listing = self._listed(None, missing=False)
 
     @property
     def listing(self) -> ToolListing:
         """As its upstream lists it, the same object until that changes."""
-        known = self.upstream.tools.get(self.declared.tool)
-        if known is not self._known:
-            self._known, self._listing = known, self._listed(known)
+        tools = self.upstream.tools
+        known = tools.get(self.declared.tool)
+        missing = known is None and bool(tools)
+        if known is not self._known or missing is not self._listing.missing:
+            self._known, self._listing = known, self._listed(known, missing=missing)
         return self._listing
 
-    def _listed(self, known: KnownTool | None) -> ToolListing:
+    def _listed(self, known: KnownTool | None, *, missing: bool) -> ToolListing:
         declared = self.declared
+        if missing:
+            description = f"{self.upstream.name} has no such tool."
+            return ToolListing(description=description, input_schema=_ANY_OBJECT, missing=True)
         if known is None:
             description = f"A tool of {self.upstream.name}, which has not been reached yet."
             return ToolListing(description=description, input_schema=_ANY_OBJECT)
