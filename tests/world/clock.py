@@ -64,11 +64,13 @@ class ManualClock:
                 await self._changed.wait()
 
     def advance(self, seconds: float) -> None:
-        """Let that many seconds pass, and wake who is due."""
+        """Let that many seconds pass, and wake who is due, the first one first."""
         self._now += seconds
-        for alarm in [alarm for alarm in self._alarms if alarm.due <= self._now + 1e-9]:
-            alarm.cancel()
-            alarm.ring()
+        due = [alarm for alarm in self._alarms if alarm.due <= self._now + 1e-9]
+        for alarm in sorted(due, key=lambda alarm: alarm.due):
+            if alarm in self._alarms:  # else an earlier one has cancelled it
+                alarm.cancel()
+                alarm.ring()
 
 
 class HastyClock(SystemClock):
