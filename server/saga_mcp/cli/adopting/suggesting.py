@@ -43,7 +43,7 @@ def suggestions_for(words: Sequence[str]) -> Suggestions | None:
 
 def is_package(package: str, word: str) -> bool:
     """Return whether a word of a command names a package, with or without a version."""
-    return word == package or word.startswith((f"{package}@", f"{package}==", f"{package}["))
+    return word == package or word.startswith(tuple(f"{package}{mark}" for mark in ("@", "==", "[", ":")))
 
 
 @cache
