@@ -77,3 +77,38 @@ def take_back(id: str) -> None:  # noqa: A002 - as such tools call it
 def rewrite(path: str) -> None:
     _note(f"rewrite {path}")
     (HERE / path).write_text("rewritten")
+
+
+def tags(name: str) -> dict[str, list[str]]:
+    found: list[str] = json.loads((HERE / f"{name}.tags").read_text()) if (HERE / f"{name}.tags").exists() else []
+    return {"tags": found}
+
+
+def tag(name: str, add: str) -> str:
+    _note(f"tag {name} {add}")
+    (HERE / f"{name}.tags").write_text(json.dumps([*tags(name)["tags"], add]))
+    return "ok"
+
+
+def set_tags(name: str, to: list[str]) -> None:
+    _note(f"set {name} {','.join(to)}")
+    (HERE / f"{name}.tags").write_text(json.dumps(to))
+
+
+def number(name: str) -> int:
+    """Give something a number, and do not say which."""
+    numbers = _table("numbers")
+    _note(f"number {name}")
+    _store("numbers", {**numbers, name: str(len(numbers) + 1)})
+    return 0
+
+
+def number_of(name: str) -> dict[str, str]:
+    return {"number": _table("numbers").get(name, "")}
+
+
+def free(number: str, lose: bool = True) -> None:  # noqa: FBT001, FBT002 - a JSON argument
+    _note(f"free {number}")
+    _store("numbers", {name: each for name, each in _table("numbers").items() if each != number})
+    if lose:
+        raise ConnectionError("gone")

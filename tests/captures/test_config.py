@@ -127,3 +127,43 @@ async def test_a_call_whose_undo_could_never_be_built_from_what_was_captured_is_
     assert refused.value.code == "capture_failed"
     assert "capture.result.contents is missing" in str(refused.value)
     assert journal(folder) == []
+
+
+@pytest.mark.parametrize(
+    ("between", "state", "left"),
+    [
+        (["new", "b", "a"], "compensated", ["b", "a"]),
+        (["a", "b"], "compensated", ["a", "b"]),
+        (["b", "a", "new", "more"], "needs_attention", ["b", "a", "new", "more"]),
+    ],
+    ids=["as it was left", "as it was before", "neither"],
+)
+async def test_a_guard_may_ignore_the_order_of_lists(
+    h: Harness, folder: Path, between: list[str], state: str, left: list[str]
+) -> None:
+    (folder / "x.tags").write_text(json.dumps(["b", "a"]))
+    saga = h.saga()
+    await saga.call("tag", name="x", add="new")
+    (folder / "x.tags").write_text(json.dumps(between))
+    await saga.abort()
+    assert (saga.state, json.loads((folder / "x.tags").read_text())) == (state, left)
+
+
+async def test_an_undo_may_need_what_only_a_read_after_the_call_tells_and_is_asked_about_when_its_answer_is_lost(
+    h: Harness, folder: Path
+) -> None:
+    saga = h.saga()
+    await saga.call("number", name="x")
+    await saga.call("number", name="y")
+    await saga.abort()
+    assert journal(folder) == ["number x", "number y", "free 2", "free 1"]
+    assert saga.state == "compensated"
+
+
+async def test_a_guard_of_its_own_leaves_alone_what_is_somebody_elses_by_now(h: Harness, folder: Path) -> None:
+    saga = h.saga()
+    await saga.call("number", name="x")
+    (folder / "numbers.json").write_text(json.dumps({"x": "77"}))
+    await saga.abort()
+    assert journal(folder) == ["number x"]
+    assert [item.kind for item in saga.items] == ["guard_conflict"]
