@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 from itertools import count
 from pathlib import Path
 
 import anyio
 import pytest
 from tests.captures.files import Files
-from tests.world.failing import DyingLog
+from tests.world.failing import DoubtfulLog, DyingLog, Fault
 from tests.world.server import Server, served, settles_at_once
 
+from saga_mcp.domain.errors import LogUnavailable, Refused
 from saga_mcp.domain.person_decisions import overwrite
 from saga_mcp.domain.values import ItemKind
 from saga_mcp.log.port import SagaLog
@@ -97,3 +99,34 @@ async def test_a_death_around_any_durable_write_leaves_the_files_as_they_were(
     assert at > 12  # three steps of three appends, an abort and three undos
     assert any(asked.values())
     assert not all(asked.values())
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("fault", list(Fault), ids=lambda fault: fault.value)
+async def test_an_append_that_nobody_can_be_sure_of_leaves_the_files_as_they_were(tmp_path: Path, fault: Fault) -> None:
+    """The process lives on (S10.1)."""
+    at = 0
+    for at in count(1):
+        folder = tmp_path / str(at)
+        folder.mkdir()
+        files = Files(folder)
+        for name, content in BEFORE.items():
+            if content is not None:
+                files.put(name, content)
+        logs: list[DoubtfulLog] = []
+
+        def doubted(log: SagaLog, at: int = at, logs: list[DoubtfulLog] = logs) -> SagaLog:
+            logs.append(DoubtfulLog(log, fault, at=at + 1, unreadable=1))  # the saga's opening is the first append
+            return logs[0]
+
+        async with served(
+            folder / "saga.db", tools=files.registry, wrap=doubted, adjust=settles_at_once, probe_for_s=0.5
+        ) as server:
+            saga_id = await server.begin()
+            with contextlib.suppress(LogUnavailable, Refused):
+                await scenario(server, saga_id)
+            await finish(server, saga_id)
+            if not logs[0].met:
+                break
+        assert {name: files.content(name) for name in BEFORE} == BEFORE, f"{logs[0].met} at append {at}: {files.sent}"
+    assert at > 12
