@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -129,10 +130,42 @@ async def open_app(
         raise raised
 
 
-def _upstreams(loaded: LoadedConfig) -> ServedUpstreams | None:
+@contextlib.asynccontextmanager
+async def open_tools(loaded: LoadedConfig, *, up_within_s: float) -> AsyncGenerator[Catalogue]:
+    """Open the tools alone, until the block ends: no log, no engine, nothing kept.
+
+    Args:
+        loaded: What `load` returned.
+        up_within_s: How long the upstreams are waited for, in seconds; a tool of one that is not up then says so.
+
+    Raises:
+        LifespanFailed: What a registry's tools share did not open.
+    """
+    threads = PythonThreads()
+    registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
+    raised: Exception | None = None
+    async with contextlib.AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="saga-mcp-"))
+        upstreams = _upstreams(loaded, Path(folder))
+        for registry in registries.values():
+            await stack.enter_async_context(registry.opened())
+        if upstreams is not None:
+            await stack.enter_async_context(upstreams.connected())
+            await upstreams.settled(up_within_s)
+        stack.callback(threads.let_go)
+        try:
+            yield python_catalogue(loaded.registries, registries, upstreams)
+        except Exception as error:  # noqa: BLE001 - as in `open_app`
+            raised = error
+    if raised is not None:
+        raise raised
+
+
+def _upstreams(loaded: LoadedConfig, folder: Path | None = None) -> ServedUpstreams | None:
     if not loaded.upstreams:
         return None
     # The SDK's client: a start without upstreams does not pay for it.
     from saga_mcp.tools.upstream.served import ServedUpstreams  # noqa: PLC0415 - see above
 
-    return ServedUpstreams(loaded.upstreams, loaded.database.with_name(f"{loaded.database.name}-upstreams"))
+    kept_in = folder or loaded.database.with_name(f"{loaded.database.name}-upstreams")
+    return ServedUpstreams(loaded.upstreams, kept_in)

@@ -226,6 +226,18 @@ def fill_late(args: JsonObject, context: UndoContext, read: JsonValue = None) ->
     return filled
 
 
+def shown_args(args: JsonObject) -> JsonObject:
+    """Return a part's arguments for people: what only the moment of sending knows stands there as the config has it."""
+    late = cast("Mapping[str, JsonValue]", args.get(_LATE_KEY, {}))
+    fixed = {name: value for name, value in args.items() if name not in {_LATE_KEY, _ITEM_KEY}}
+    return fixed | {name: f"${{{what}}}" if isinstance(what, str) else _only(what) for name, what in late.items()}
+
+
+def _only(what: JsonValue) -> JsonValue:
+    (template,) = cast("list[JsonValue]", what)
+    return template
+
+
 def item_of(args: JsonObject) -> JsonValue:
     """Return the item of `each` that a part was made for."""
     return args.get(_ITEM_KEY)

@@ -7,6 +7,7 @@ go wrong it is a warning; and where the schemas do not tell, nothing is said but
 from __future__ import annotations
 
 import itertools
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias, cast
@@ -65,6 +66,8 @@ class Judge:
         self._shapes = shapes
         self._complete = complete
         self._findings = findings
+        # What an expression cannot be evaluated on is told as a finding; the library's own line of it is noise.
+        logging.getLogger("cel").setLevel(logging.CRITICAL)
         self._wrong_before = frozenset(problem.key for problem in findings.problems)
         self.untried: list[str] = []
         """Keys of expressions over results of which no schema tells anything."""

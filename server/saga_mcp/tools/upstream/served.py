@@ -9,7 +9,7 @@ from pathlib import Path
 import anyio
 
 from saga_mcp.domain.values import Kind
-from saga_mcp.tools.port import Reader, Undoer
+from saga_mcp.tools.port import Reader, Undoer, UpstreamDown
 from saga_mcp.tools.upstream.adapter import UpstreamReader, UpstreamTool, UpstreamUndo
 from saga_mcp.tools.upstream.answers import Answers
 from saga_mcp.tools.upstream.connection import Upstream
@@ -59,6 +59,17 @@ class ServedUpstreams:
         if answers is None:
             answers = self._answers[name] = Answers.of(upstream.declared.rules)
         return UpstreamUndo(upstream=upstream, tool=tool, answers=answers)
+
+    async def settled(self, within_s: float) -> None:
+        """Wait until each is up, or known not to come up; no longer than that, in seconds."""
+
+        async def one(upstream: Upstream) -> None:
+            with contextlib.suppress(UpstreamDown):
+                await upstream.ready(within_s)
+
+        async with anyio.create_task_group() as tasks:
+            for upstream in self.upstreams:
+                tasks.start_soon(one, upstream)
 
     def _note_change(self) -> None:
         self._changed.set()

@@ -1,0 +1,136 @@
+"""`saga-mcp try`: what a call would come to, and that it is not made."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.adopting.desk import Answer, Desk
+from tests.upstream.desk import Desk as Ledger
+
+FILE: dict[str, Any] = {"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}
+WRITE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "text": {"type": "string"}, "mode": {"enum": ["put", "add", "ask"]}},
+    "required": ["path", "text"],
+}
+TOOLS: dict[str, Any] = {
+    "write": {
+        "inputSchema": WRITE,
+        "outputSchema": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
+    },
+    "read": {"inputSchema": FILE, "annotations": {"readOnlyHint": True}},
+    "remove": FILE,
+    "count": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
+}
+CONFIG = """
+read_only = ["read"]
+
+[tools."up.write"]
+capture = { tool = "up.read", args = { path = "${args.path}" }, absent_when = "${now.text == 'none'}" }
+undo = [
+  { when = "${capture.found}", tool = "up.write", args = { path = "${args.path}", text = "${capture.text}" } },
+  { when = "${!capture.found}", tool = "up.remove", args = { path = "${args.path}" }, safe_if_absent = true },
+  { when = "${args.text == 'twice'}", tool = "up.count", args = { id = "${result.id}" } },
+]
+
+[tools."up.count"]
+cases = [
+  { when = "${args.id > 10}", kind = "pivot" },
+  { when = "${args.id > 0}", undo = { manual = "count ${args.id} down" } },
+]
+"""
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Desk:
+    return Desk(tmp_path)
+
+
+def attempt(desk: Desk, tool: str, args: object, *arguments: str, there: str = "old") -> Answer:
+    lines = [f"{key} = {json.dumps(value)}" for key, value in desk.server("s", TOOLS, gives={"read": there}).items()]
+    desk.config.write_text(
+        "\n".join(['[saga]\nname = "x"\ndatabase = "sqlite:///x.db"\n[upstreams.up]', *lines, CONFIG])
+    )
+    return desk.run("try", tool, json.dumps(args), "--config", str(desk.config), *arguments)
+
+
+def test_the_capture_is_read_and_nothing_else_is_called(desk: Desk) -> None:
+    answer = attempt(desk, "up_write", {"path": "a", "text": "new"})
+    assert answer.code == 0, answer
+    assert desk.log == ["started", "called read"]
+    assert answer.out == (
+        "up.write (compensable)\n"
+        '  arguments  {"path": "a", "text": "new"}\n'
+        '  capture    up.read: found "old"\n'
+        '  result     {"id": 1} (a sample made from its schema; --result JSON gives another)\n'
+        '  undo 1     up.write {"path": "a", "text": "old"}\n'
+        "  undo 2     up.remove does not run: ${!capture.found} is false\n"
+        "  undo 3     up.count does not run: ${args.text == 'twice'} is false\n"
+        "  lost reply a person would be asked: nothing says that its undo is safe_if_absent, and it has no probe\n"
+        "\n"
+        "Nothing was called but up.read, which only reads.\n"
+    )
+    assert not desk.config.with_name("x.db").exists()
+
+
+def test_another_world_chooses_another_undo(desk: Desk) -> None:
+    tried = attempt(desk, "up.write", {"path": "a", "text": "new"}, "--json", there="none").json
+    assert [(entry["tool"], entry["chosen"]) for entry in tried["undo"]] == [
+        ("up.write", False),
+        ("up.remove", True),
+        ("up.count", False),
+    ]
+    assert tried["capture"] == {"tool": "up.read", "found": False, "result": None, "text": ""}
+
+
+def test_a_given_result_fills_the_undo_and_what_its_tool_does_not_take_is_said(desk: Desk) -> None:
+    twice = {"path": "a", "text": "twice"}
+    fits = attempt(desk, "up.write", twice, "--json", "--result", '{"id": 7}')
+    assert (fits.code, fits.json["undo"][2]["parts"][0]["args"]) == (0, {"id": 7})
+    unfit = attempt(desk, "up.write", twice, "--json", "--result", '{"id": "seven"}')
+    assert (unfit.code, unfit.json["undo"][2]["parts"][0]["problems"]) == (
+        1,
+        ['id: the value is not of type "integer"'],
+    )
+    lacking = attempt(desk, "up.write", twice, "--json", "--result", "{}")
+    assert (lacking.code, lacking.json["cannot_be_built"]) == (1, "undo[2]: .id: ${result.id}: result.id is missing")
+
+
+def test_the_case_that_holds_is_shown_and_a_call_without_one_is_refused(desk: Desk) -> None:
+    assert attempt(desk, "up.count", {"id": 11}, "--json").json["kind"] == "pivot"
+    second = attempt(desk, "up.count", {"id": 2}, "--json").json
+    assert (second["case"], second["undo"][0]["parts"][0]["message"]) == (1, "count 2 down")
+    refused = attempt(desk, "up.count", {"id": 0}, "--json")
+    assert (refused.code, refused.json["error"]["code"]) == (1, "invalid_arguments")
+
+
+def test_arguments_that_do_not_fit_are_all_named_and_nothing_is_called(desk: Desk) -> None:
+    answer = attempt(desk, "up.write", {"path": 1, "mode": "sing"})
+    assert (answer.code, desk.log) == (1, ["started"])
+    named = {line.partition(":")[0].strip() for line in answer.err.splitlines()[1:]}
+    assert named == {"path", "mode", "arguments"}
+
+
+@pytest.mark.parametrize(("tool", "args"), [("up.writ", "{}"), ("up.write", "[]"), ("up.write", "{")])
+def test_what_cannot_be_meant_is_wrong_usage(desk: Desk, tool: str, args: str) -> None:
+    attempt(desk, "up.write", {"path": "a", "text": "b"})
+    assert desk.run("try", tool, args, "--config", str(desk.config)).code == 2
+
+
+async def test_a_server_that_is_down_is_said_to_be(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.configure()
+    ledger.config.write_text(ledger.config.read_text().replace("ledger_server.py", "no_such_server.py"))
+    code, said = await ledger.run("try", "ledger.add", '{"item": "a"}')
+    assert (code, "ledger is down" in said) == (1, True)
+
+
+async def test_a_python_tool_is_tried_beside_upstreams_and_not_called(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.configure()
+    code, said = await ledger.run("try", "note", '{"text": "milk"}')
+    assert (code, ledger.notes, ledger.lines) == (0, [], [])
+    assert 'notes.unnote {"text": "milk"}' in said
