@@ -18,6 +18,7 @@ HEAD = """
     from __future__ import annotations
 
     from dataclasses import dataclass
+    from typing import Literal
 
     from saga_tools import Call, ToolRegistry, Undo
 
@@ -93,6 +94,15 @@ RIGHT = """
     def find_in_a_thread(customer: str) -> Charge | None: ...
 
 
+    @registry.captures(charge)
+    async def owed(customer: str) -> int | None: ...
+
+
+    @registry.guards(charge)
+    def still_owed(customer: str, undo: Undo[Charge]) -> Literal["as_left", "as_before", "changed"]:
+        return "as_left" if customer == undo.key else "changed"
+
+
     @registry.part
     async def release(ip: str) -> None: ...
 
@@ -103,6 +113,8 @@ RIGHT = """
         await refund(customer="ada", undo=Undo[Charge].for_test(result=charged))
         refund_nothing()
         found: Charge | None = await find(call)
+        before: int | None = await owed("ada")
+        print(before, still_owed("ada", undo=Undo[Charge].for_test()))
         print(found, plain_charge(customer="ada", cents=3).id)
         await call.on_undo(release, ip="10.0.0.1")
 """
@@ -126,6 +138,14 @@ WRONG = """
 
     @registry.probes(plain_charge)  # refused
     def find_in_a_thread(customer: str) -> Receipt | None: ...
+
+
+    @registry.guards(charge)  # refused
+    def still_owed(customer: str) -> bool: ...
+
+
+    @registry.tool(guard="unchanging")  # refused
+    def misspelt_guard() -> None: ...
 
 
     @registry.tool(kind="undoable")  # refused
@@ -205,5 +225,5 @@ def test_right_pairs_pass_and_keep_their_signatures(refused_lines: Checker, tmp_
 @pytest.mark.parametrize("refused_lines", CHECKERS)
 def test_each_wrong_pair_is_refused_on_its_line(refused_lines: Checker, tmp_path: Path) -> None:
     file, marked = write(tmp_path, WRONG)
-    assert len(marked) == 9
+    assert len(marked) == 11
     assert refused_lines(file) == marked
