@@ -40,9 +40,10 @@ async def test_what_has_no_inverse_is_left_and_said(behind: Behind) -> None:
         await agent.do("git_git_add", repo_path=repository, files=["new"])
         await agent.do("git_git_commit", repo_path=repository, message="second")
         await agent.do("git_git_create_branch", repo_path=repository, branch_name="third")
+        await agent.do("git_git_reset", repo_path=repository)
         ended = await agent.abort()
     assert ended["state"] == "compensated"
-    assert "2 residue" in ended["summary"], ended["summary"]
+    assert "3 residue" in ended["summary"], ended["summary"]
     assert behind.git("log", "--format=%s") == "second\nfirst\n"
     assert "third" in behind.git("branch")
 

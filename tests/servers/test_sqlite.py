@@ -29,6 +29,14 @@ async def test_an_empty_new_table_is_dropped_again(behind: Behind) -> None:
     assert behind.sql(TABLES) == []
 
 
+async def test_an_insight_stays_and_is_said_to(behind: Behind) -> None:
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("db_append_insight", insight="people like tea")
+        ended = await agent.abort()
+    assert "1 residue" in ended["summary"], ended["summary"]
+
+
 async def test_a_table_with_rows_is_not_dropped(behind: Behind) -> None:
     async with behind.serve() as agent:
         await agent.begin()
