@@ -18,7 +18,6 @@ HEAD = """
     from __future__ import annotations
 
     from dataclasses import dataclass
-    from typing import Literal
 
     from saga_tools import Call, ToolRegistry, Undo
 
@@ -47,6 +46,9 @@ HEAD = """
 """
 
 RIGHT = """
+    from typing import Literal
+
+
     @registry.undoes(charge)
     async def refund(customer: str, undo: Undo[Charge]) -> None: ...
 
@@ -141,7 +143,8 @@ WRONG = """
 
 
     @registry.guards(charge)  # refused
-    def still_owed(customer: str) -> bool: ...
+    def still_owed(customer: str) -> bool:
+        return bool(customer)
 
 
     @registry.tool(guard="unchanging")  # refused
