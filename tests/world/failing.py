@@ -238,6 +238,42 @@ class DoubtfulLog(LogAround):
         return self._doubts[append]
 
 
+class HeldLog(LogAround):
+    """Appends wait from the moment on that a test says so, until it lets them go."""
+
+    def __init__(self, inner: SagaLog) -> None:
+        super().__init__(inner)
+        self._holds: tuple[type[Event], ...] | None = None
+        self._stored = False
+        self.held = anyio.Event()
+        self._go = anyio.Event()
+        self.decisions = 0
+        """How many have been made and told."""
+
+    def hold(self, *events: type[Event], stored: bool = False) -> None:
+        """Appends that would hold one of `events` wait, or all; where `stored`, they are stored and not told."""
+        self._holds, self._stored, self.held, self._go = events, stored, anyio.Event(), anyio.Event()
+
+    def go(self) -> None:
+        self._holds = None
+        self._go.set()
+
+    async def decide(self, saga_id: str, decide: Decide) -> Decided:
+        holds, stored, held, go = self._holds, self._stored, self.held, self._go
+        waits = holds is not None and (not holds or await self._would_append(saga_id, decide, holds))
+        decided = await self.inner.decide(saga_id, decide) if stored or not waits else None
+        if waits:
+            held.set()
+            await go.wait()
+        if decided is None:
+            decided = await self.inner.decide(saga_id, decide)
+        self.decisions += 1
+        return decided
+
+    async def _would_append(self, saga_id: str, decide: Decide, events: tuple[type[Event], ...]) -> bool:
+        return any(isinstance(event, events) for event in decide(await self.inner.load(saga_id)).events)
+
+
 class SlowReads(LogAround):
     """Once `holds` is given, a read that returns such a state is kept back until `go`."""
 

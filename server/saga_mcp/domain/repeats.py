@@ -75,6 +75,8 @@ class Replies:
     """Steps whose answer reached the caller, whatever was stored of it before."""
     lost: Collection[int] = ()
     """Steps whose answer is known not to have reached the caller."""
+    due: Collection[int] = ()
+    """Steps whose callers still waited when the call arrived: for them such a step runs, whatever is stored of it."""
 
     def lost_of(self, saga: Saga, step: Step) -> bool:
         """Whether the answer of `step` is known not to have reached the caller."""
@@ -114,7 +116,7 @@ def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: Replies)
 
 def unanswered(saga: Saga, replies: Replies) -> Iterator[Step]:
     """Every step whose answer may not have reached the caller, newest first: few, however long the saga is."""
-    numbers = {*saga.loose, *saga.unheard, *replies.lost, *_unacknowledged(saga)}
+    numbers = {*saga.loose, *saga.unheard, *replies.lost, *replies.due, *_unacknowledged(saga)}
     return (saga.step(number) for number in sorted(numbers, reverse=True))
 
 
@@ -128,14 +130,16 @@ def _unacknowledged(saga: Saga) -> Iterator[int]:
 
 def _by_answer(saga: Saga, step: Step, plan: StepPlan, replies: Replies) -> Repeat | None:
     """What a call equal to `step` is, as far as the answer of `step` is still to come, unknown or lost (S8.3)."""
+    may_be_same = step.plan.call_id == plan.call_id or not (step.plan.call_id and plan.call_id)
     if is_awaited(step):
-        same = step.plan.call_id == plan.call_id or not (step.plan.call_id and plan.call_id)
-        return Join(step.number) if same else None
+        return Join(step.number) if may_be_same else None
     if step.state is StepState.IN_DOUBT:
         return Unknown(step.number)
-    if step.state is StepState.SUCCEEDED and replies.lost_of(saga, step):
+    if step.state is not StepState.SUCCEEDED:
+        return None
+    if replies.lost_of(saga, step):
         return Replay(step.number)
-    return None
+    return Join(step.number) if step.number in replies.due and may_be_same else None
 
 
 def _by_config(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: Replies) -> Repeat:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass, field
 
-from saga_mcp.engine.ticket import Arrival, Ticket
+from saga_mcp.domain.events import StepPlan
+from saga_mcp.engine.port import Caller
+from saga_mcp.engine.ticket import Arrival, Order, Ticket
 
 _SAGAS = 1024
 
@@ -19,7 +21,6 @@ class _Known:
     """One saga's replies."""
 
     waiting: set[Ticket] = field(default_factory=set[Ticket])
-    lost: set[int] = field(default_factory=set[int])
     received: set[int] = field(default_factory=set[int])
     """Steps whose lost answer has reached the caller after all, by a join or a replay."""
     sent: int = 0
@@ -31,6 +32,8 @@ class Delivery:
 
     def __init__(self) -> None:
         self._sagas: OrderedDict[str, _Known] = OrderedDict()
+        self._lost: dict[Ticket, Order] = {}
+        """Lost answers of which the log does not know yet: few, and for a short time."""
 
     def arrived(self, saga_id: str) -> Arrival:
         """Take note of a call before anything is decided on it."""
@@ -38,7 +41,8 @@ class Delivery:
         # A reply that is still on its way is seen by nobody, whatever newer states other replies have named.
         ended = [ticket.saga.step(ticket.number).order for ticket in known.waiting if ticket.saga and ticket.number]
         seen = min([known.sent, *(order - 1 for order in ended if order)])
-        return Arrival(seen, tuple(sorted(known.received)), frozenset(known.lost - known.received))
+        lost = (ticket for ticket in self._lost if ticket.saga_id == saga_id)
+        return Arrival(seen, tuple(sorted(known.received)), (*known.waiting, *lost))
 
     def expect(self, ticket: Ticket) -> None:
         """A reply is due."""
@@ -52,17 +56,36 @@ class Delivery:
         if ticket.repeats and ticket.number:
             known.received.add(ticket.number)
 
-    def lost(self, ticket: Ticket) -> None:
-        """The caller will not learn the step's answer from this reply."""
+    def lost(self, ticket: Ticket, order: Order) -> None:
+        """The caller will not learn the step's answer from this reply. There may be no step yet."""
         known = self._of(ticket.saga_id)
         known.waiting.discard(ticket)
-        if ticket.number:
-            known.lost.add(ticket.number)
-            known.received.discard(ticket.number)
+        known.received.discard(ticket.number)
+        ticket.lost = True
+        self._lost[ticket] = order
+
+    def recorded(self, ticket: Ticket) -> None:
+        """The log knows that the answer was lost, or there is nothing to know."""
+        self._lost.pop(ticket, None)
 
     def refused(self, ticket: Ticket) -> None:
         """There was no step."""
         self._of(ticket.saga_id).waiting.discard(ticket)
+
+    def lost_of(self, saga_id: str, number: int) -> bool:
+        """Whether the answer of a step was lost and the log does not know of it yet."""
+        return any((ticket.saga_id, ticket.number) == (saga_id, number) for ticket in self._lost)
+
+    def unstored(self, caller: Caller, plan: StepPlan) -> str | None:
+        """The saga of an equal call without `saga_id` that was lost before its intent was known to be stored."""
+        for ticket, order in self._lost.items():
+            opening = order.opening
+            if opening is None or ticket.saga is not None:
+                continue
+            same_caller = (opening.caller, opening.conversation) == (caller.id, caller.conversation)
+            if same_caller and order.plan.same_call(plan):
+                return ticket.saga_id
+        return None
 
     def _of(self, saga_id: str) -> _Known:
         known = self._sagas.setdefault(saga_id, _Known())

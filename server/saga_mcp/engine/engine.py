@@ -56,7 +56,7 @@ class Engine:
         self._driver = LocalDriver(workshop, tasks)
         self._forward = Forward(workshop, self._driver, tasks)
         self._delivery = Delivery()
-        self._first_turns = FirstTurns(workshop)
+        self._first_turns = FirstTurns(workshop, self._delivery)
         self._idling = Idling(workshop, self._driver)
         self._reads = Reads(workshop, tasks)
         self.probing = Probing(workshop, tasks)
@@ -156,22 +156,26 @@ class Engine:
             reply = await self._reply(ticket, deadline)
         except anyio.get_cancelled_exc_class():
             ticket.give_up()
-            self._lose(ticket)
+            self._lose(ticket, order)
             raise
         except BaseException:
             self._delivery.refused(ticket)
             raise
         if reply.answer is None:
-            self._lose(ticket)
+            self._lose(ticket, order)
         else:
             self._delivery.sent(ticket, reply.saga.seq if reply.saga is not None else 0)
         return reply
 
-    def _lose(self, ticket: Ticket) -> None:
+    def _lose(self, ticket: Ticket, order: Order) -> None:
         """The caller does not get this step's answer: an equal call will be told it (S8.1)."""
-        self._delivery.lost(ticket)
+        self._delivery.lost(ticket, order)
         if not self._tasks.cancel_scope.cancel_called:  # else there is nobody left to record it, as after a kill
-            self._tasks.start_soon(self._forward.record_lost, ticket)
+            self._tasks.start_soon(self._record_lost, ticket)
+
+    async def _record_lost(self, ticket: Ticket) -> None:
+        if await self._forward.record_lost(ticket):
+            self._delivery.recorded(ticket)
 
     def _tool(self, offered: str) -> Tool:
         tool = self._shop.catalogue.offered.get(offered)

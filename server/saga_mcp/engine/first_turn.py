@@ -16,6 +16,7 @@ from saga_mcp.domain.ids import ENTROPY_BYTES, saga_id
 from saga_mcp.domain.repeats import is_acknowledged
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase
+from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.port import Caller
 from saga_mcp.engine.workshop import Workshop
 
@@ -37,8 +38,9 @@ class _Turn:
 class FirstTurns:
     """Finds or names the saga of calls without `saga_id`."""
 
-    def __init__(self, workshop: Workshop) -> None:
+    def __init__(self, workshop: Workshop, delivery: Delivery) -> None:
         self._shop = workshop
+        self._delivery = delivery
         self._turns: dict[tuple[str, str], _Turn] = {}
 
     @asynccontextmanager
@@ -69,6 +71,9 @@ class FirstTurns:
 
     async def _opened_before(self, caller: Caller, plan: StepPlan) -> str | None:
         """The saga that this very call opened when it was first sent, where that one runs or its answer was lost."""
+        unstored = self._delivery.unstored(caller, plan)
+        if unstored is not None:
+            return unstored
         rows = await self._shop.log.sagas(
             self._shop.settings.realm,
             caller=caller.id,
@@ -91,4 +96,4 @@ class FirstTurns:
         if not step.plan.same_call(plan):
             return False
         gone = not is_acknowledged(saga, step) and not self._shop.owners.alive(step.owner)
-        return step.running or step.reply_lost or gone
+        return step.running or step.reply_lost or gone or self._delivery.lost_of(saga.id, 1)

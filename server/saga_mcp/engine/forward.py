@@ -147,7 +147,7 @@ class Forward:
             return NewStep()
         require_open(saga)
         known = order.arrival
-        replies = Replies(alive=self._shop.owners.alive, received=known.received, lost=known.lost)
+        replies = Replies(alive=self._shop.owners.alive, received=known.received, lost=known.lost, due=known.due)
         return repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
 
     def _begin(self, saga: Saga, order: Order, repeat: Repeat, capture: JsonValue) -> tuple[Event, ...]:
@@ -211,11 +211,12 @@ class Forward:
         finally:
             await self._let_go(ticket)
 
-    async def record_lost(self, ticket: Ticket) -> None:
-        """Store that the caller did not get the step's answer, once there is a step (S8.1)."""
+    async def record_lost(self, ticket: Ticket) -> bool:
+        """Store that the caller did not get the step's answer, once there is a step; whether that is done (S8.1)."""
         await ticket.known.wait()
         if ticket.number and ticket.error is None:
             await self._guarded(ticket, lambda: self._store_lost(ticket))
+        return not ticket.number or ticket.error is None
 
     async def _store_lost(self, ticket: Ticket) -> None:
         number = ticket.number

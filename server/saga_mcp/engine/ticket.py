@@ -29,15 +29,6 @@ _LOG_PATIENCE_S = 5.0
 """How long the log has at least to take a call before the call is withdrawn, however soon a reply is due."""
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """What was known of the caller's earlier replies when a call arrived."""
-
-    seen: int = 0
-    received: tuple[int, ...] = ()
-    lost: frozenset[int] = frozenset()
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Ticket:
     """What a request waits on. `known` is set once the step's outcome, or the doubt about it, is durable."""
@@ -66,6 +57,8 @@ class Ticket:
     """Nobody waits any longer for it to begin."""
     seen: int = 0
     """The change of the log that was seen last, while it waits."""
+    lost: bool = False
+    """Its answer will not reach the caller, or only by another call."""
     error: Exception | None = None
     """The intent could not be stored, so nothing was sent; or the saga can no longer be read."""
     _taken: bool = False
@@ -111,6 +104,26 @@ class Ticket:
         self.given_up = True
         if self.queue is not None:
             self.queue.cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What was known of the caller's earlier replies when a call arrived."""
+
+    seen: int = 0
+    received: tuple[int, ...] = ()
+    unheard: tuple[Ticket, ...] = ()
+    """Earlier calls without an answer: the step of each, and whether it was lost, may be known only later."""
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Steps whose answer is known by now not to have reached the caller."""
+        return frozenset(ticket.number for ticket in self.unheard if ticket.number and ticket.lost)
+
+    @property
+    def due(self) -> frozenset[int]:
+        """Steps whose answer was still to be given."""
+        return frozenset(ticket.number for ticket in self.unheard if ticket.number and not ticket.lost)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
