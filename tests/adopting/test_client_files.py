@@ -59,6 +59,7 @@ def test_a_project_of_claude_code_is_found_among_the_others(tmp_path: Path) -> N
     path = written(tmp_path / ".claude.json", {"projects": projects})
     file = read_client_file(path, mine)
     assert [entry.name for entry in file.entries] == ["fs"]
+    assert (file.folder, file.is_of_a_project) == (mine, True)
     changed = json.loads(file.with_ours(["fs"], OURS))
     assert changed["projects"][str(mine)] == {"mcpServers": {"saga": OURS}, "history": []}
     assert changed["projects"][str(other)] == projects[str(other)]

@@ -124,13 +124,15 @@ class ClientFile:
     @property
     def folder(self) -> Path:
         """Where relative paths in it lead to: the project's folder, else the file's own."""
+        if self.place[0] == "projects":
+            return Path(self.place[1])
         hidden = self.path.parent.name in {".cursor", ".vscode"}
         return self.path.parent.parent if hidden else self.path.parent
 
     @property
     def is_of_a_project(self) -> bool:
-        """Whether the file is a project's; else it is a user's."""
-        if self.path.name == ".mcp.json":
+        """Whether the servers are a project's; else they are a user's."""
+        if self.path.name == ".mcp.json" or self.place[0] == "projects":
             return True
         return self.path.parent.name in {".cursor", ".vscode"} and self.folder != Path.home()
 
