@@ -18,6 +18,16 @@ from tests.world.server import eventually
 from saga_mcp.log.sql.tables import EPOCH
 
 SHIFTED = "import time; real = time.time; time.time = lambda: real() + {hours} * 3600.0"
+COUNTING_SCANS = """
+from pathlib import Path
+from saga_mcp.log.sql import SqlSagaLog
+def busy_sagas(self, realm, real=SqlSagaLog.busy_sagas):
+    with Path({file!r}).open("ab") as file:
+        file.write(b".")
+    return real(self, realm)
+SqlSagaLog.busy_sagas = busy_sagas
+"""
+"""Each scan for what dead processes left begins with such a read."""
 JUMPING = """
 import itertools, time
 real, turn = time.time, itertools.count()
@@ -35,9 +45,11 @@ async def test_a_process_whose_clock_is_wrong_takes_nothing_from_a_living_one(pr
         abort = await one.ask("saga_abort", saga_id=undoing)
         step = await one.ask("reserve", item="b", mode="hang_before", saga_id=running)
         await eventually(lambda: len(product.world.sent()) == 3)
-        async with product.serve(first=SHIFTED.format(hours=hours)) as two:
+        scans = product.folder / "scans"
+        first = SHIFTED.format(hours=hours) + COUNTING_SCANS.format(file=str(scans))
+        async with product.serve(first=first) as two:
             await two.call("reserve", item="c")
-            await anyio.sleep(2.5)  # more than one of its scans for what dead processes left
+            await eventually(lambda: scans.stat().st_size >= 3)  # so two of them are over
             assert [entry["state"] for entry in (await two.status(running))["steps"]] == ["intended"]
             assert (await two.status(undoing))["state"] == "compensating"
             product.world.go()

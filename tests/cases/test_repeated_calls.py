@@ -124,9 +124,11 @@ class _SlowScan(LogAround):
         self.has_read = anyio.Event()
         self.go = anyio.Event()
         self.found: Sequence[SagaRow] = ()
+        self.begun = 0
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
         await self.may_read.wait()
+        self.begun += 1
         rows = await self.inner.busy_sagas(realm)
         if not self.has_read.is_set():
             self.found = rows
@@ -160,7 +162,7 @@ async def test_recovery_does_not_adopt_a_step_that_has_just_begun_in_its_own_pro
                 await logs[0].has_read.wait()
             assert [row.id for row in logs[0].found] == [saga_id]
             logs[0].go.set()
-            await anyio.sleep(0.1)  # several scans more
+            await eventually(lambda: logs[0].begun >= 4)  # so three of them are over
             world.go()
         assert (await server.commit(saga_id)).phase is Phase.COMMITTED
     assert len(world.sent(tool)) == len(world.did(tool)) == 1
