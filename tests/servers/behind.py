@@ -95,7 +95,8 @@ class Behind:
         env = {"MEMORY_FILE_PATH": str(self.graph)}
         self.add("memory", "memory", node_server("@modelcontextprotocol/server-memory"), env)
 
-    def add_git(self) -> None:
+    def make_repository(self) -> None:
+        """A repository with one commit on `main`."""
         self.repository.mkdir(exist_ok=True)
         self.git("init", "-q", "-b", "main")
         self.git("config", "user.email", "ada@example.org")
@@ -103,6 +104,9 @@ class Behind:
         (self.repository / "first").write_text("first\n")
         self.git("add", ".")
         self.git("commit", "-qm", "first")
+
+    def add_git(self) -> None:
+        self.make_repository()
         self.add("git", "git", [*python_server("git", "mcp-server-git"), "--repository", str(self.repository)])
 
     def add_sqlite(self) -> None:
