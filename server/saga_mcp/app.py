@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,8 +144,7 @@ async def open_tools(loaded: LoadedConfig, *, up_within_s: float) -> AsyncGenera
     registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
     raised: Exception | None = None
     async with contextlib.AsyncExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="saga-mcp-"))
-        upstreams = _upstreams(loaded, Path(folder))
+        upstreams = _upstreams(loaded, keep=False)
         for registry in registries.values():
             await stack.enter_async_context(registry.opened())
         if upstreams is not None:
@@ -161,11 +159,38 @@ async def open_tools(loaded: LoadedConfig, *, up_within_s: float) -> AsyncGenera
         raise raised
 
 
-def _upstreams(loaded: LoadedConfig, folder: Path | None = None) -> ServedUpstreams | None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpstreamSeen:
+    """How an upstream was when it was looked at."""
+
+    name: str
+    tools: frozenset[str] | None
+    """The names of its tools; None: it did not come up."""
+    reason: str = ""
+
+
+async def look_at_upstreams(loaded: LoadedConfig, *, within_s: float) -> tuple[UpstreamSeen, ...]:
+    """Start every upstream, ask for its tools, and end it; no tool is called and nothing is kept."""
+    upstreams = _upstreams(loaded, keep=False)
+    if upstreams is None:
+        return ()
+    async with upstreams.connected():
+        await upstreams.settled(within_s)
+        return tuple(
+            UpstreamSeen(
+                name=each.name,
+                tools=frozenset(each.tools) if each.state == "up" else None,
+                reason=each.reason or f"no answer within {within_s:g} s",
+            )
+            for each in upstreams.upstreams
+        )
+
+
+def _upstreams(loaded: LoadedConfig, *, keep: bool = True) -> ServedUpstreams | None:
     if not loaded.upstreams:
         return None
     # The SDK's client: a start without upstreams does not pay for it.
     from saga_mcp.tools.upstream.served import ServedUpstreams  # noqa: PLC0415 - see above
 
-    kept_in = folder or loaded.database.with_name(f"{loaded.database.name}-upstreams")
-    return ServedUpstreams(loaded.upstreams, kept_in)
+    folder = loaded.database.with_name(f"{loaded.database.name}-upstreams") if keep else None
+    return ServedUpstreams(loaded.upstreams, folder)

@@ -23,7 +23,7 @@ from saga_mcp.edge.server import build_server
 
 LEDGER = Path(__file__).with_name("ledger_server.py")
 COMMAND = [sys.executable, "-c", "from saga_mcp.cli import main; main()"]
-BOUND_S = 20.0
+BOUND_S = 40.0
 
 Json = dict[str, Any]
 

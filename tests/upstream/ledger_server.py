@@ -42,6 +42,7 @@ MODES = [
     "die_after",
     "protocol_error",
     "invalid_params",
+    "ask",
     "noise",
     "unfit",
     "surrogate",
@@ -181,7 +182,9 @@ SHOWN = types.CallToolResult(
 )
 
 
-async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.CallToolResult:
+async def call_tool(
+    ctx: Context, params: types.CallToolRequestParams
+) -> types.CallToolResult | types.InputRequiredResult:
     args = dict(params.arguments or {})
     mode = args.pop("mode", "ok")
     write("called", tool=params.name, args=args)
@@ -196,6 +199,8 @@ async def call_tool(ctx: Context, params: types.CallToolRequestParams) -> types.
             raise MCPError(code=types.INTERNAL_ERROR, message="something broke")
         case "invalid_params":
             raise MCPError(code=types.INVALID_PARAMS, message="not like this")
+        case "ask":
+            return types.InputRequiredResult(request_state="asked")
         case "noise":
             os.write(WIRE, b"a line that is no message\n" + b"x" * 100_000 + b"\n")
         case _:

@@ -25,6 +25,7 @@ undo = { tool = "ledger.remove", args = { id = "${args.id}" }, safe_if_absent = 
         ("fail_before", "step_failed", "compensated", 0),
         ("fail_after", "step_failed", "compensated", 1),  # `error_means` of an upstream is "no_effect"
         ("invalid_params", "step_failed", "compensated", 0),
+        ("ask", "step_failed", "compensated", 0),
         ("noise", None, "active", 1),
     ],
 )

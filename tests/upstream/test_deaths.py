@@ -11,6 +11,8 @@ import pytest
 from tests.edge.raw_stdio_client import tool_call
 from tests.upstream.desk import Desk, eventually, gone, raw
 
+pytestmark = pytest.mark.timeout(180)  # several starts one after the other
+
 BLIND = """
 [tools."ledger.add"]
 [tools."ledger.add".undo]

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 
 import anyio
+import pytest
 from tests.upstream.desk import BOUND_S, Desk
+
+pytestmark = pytest.mark.timeout(180)  # megabytes, and hundreds of calls
 
 SHOW = 'read_only = ["look", "show"]'
 SHOWN_WRITE = '[tools."ledger.show"]\nundo = { leave = "nothing" }\n'
@@ -84,3 +87,13 @@ async def test_two_hundred_calls_at_once_are_two_hundred_effects(desk: Desk) -> 
                     tasks.start_soon(add, number)
         looked = json.loads((await agent.call("ledger_look")).text)
     assert {entry["id"] for entry in looked["entries"]} == set(range(200))
+
+
+async def test_what_a_trusted_upstream_calls_read_only_is_offered(desk: Desk) -> None:
+    desk.configure(upstream="trust_read_only_hint = true")
+    async with desk.open() as agent:
+        await agent.until_up()
+        assert {"ledger_look", "ledger_show", "ledger_add"} <= (await agent.tools()).keys()
+        assert len((await agent.call("ledger_show")).value["content"]) == 6
+        hidden = await agent.call("ledger_say", text="a")
+    assert "Unknown tool" in hidden.text

@@ -9,6 +9,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
@@ -17,7 +18,7 @@ import anyio
 import typer
 
 from saga_mcp import app
-from saga_mcp.cli.ground import Ground, open_log, stand_on
+from saga_mcp.cli.ground import Ground, open_log, stand_on, stdout_kept_clean
 from saga_mcp.cli.items import rows, waiting
 from saga_mcp.cli.look import servers_words
 from saga_mcp.cli.options import ConfigOption, JsonOption
@@ -30,6 +31,7 @@ from saga_mcp.log.inspection import LogInspection
 Level: TypeAlias = Literal["ok", "warn", "error"]
 
 _MB = 1_000_000
+_ANSWERS_WITHIN_S = 30.0
 _LITTLE_MB = 200
 _NOTHING_MB = 10
 
@@ -82,6 +84,9 @@ def _everything(config: Path | None) -> Iterator[Check]:
         return
     yield from _config(ground)
     yield from _tools(ground)
+    with stdout_kept_clean():
+        upstreams = anyio.run(partial(app.look_at_upstreams, ground.loaded, within_s=_ANSWERS_WITHIN_S))
+    yield from _upstreams(ground, upstreams)
     seen = app.inspect_log(ground.loaded)
     yield from _log(ground, seen)
     yield from _servers(ground, seen)
@@ -114,10 +119,28 @@ def _tools(ground: Ground) -> Iterator[Check]:
         offered = sum(tool.offered for tool in registry.tools)
         says = f"python.{registry.name} is imported: {count(len(registry.tools), 'tool')}, {offered} offered"
         yield Check("tools", "ok", f"{says}; every pair fits")
-    if not ground.loaded.registries:
+    if not ground.loaded.registries and not ground.loaded.upstreams:
         yield Check("tools", "warn", "the config names no tools", "add a [python.NAME] table; see `saga-mcp check`")
     for warning in ground.loaded.warnings:
         yield Check("tools", "warn", str(warning), "see `saga-mcp check`")
+
+
+def _upstreams(ground: Ground, looked_at: tuple[app.UpstreamSeen, ...]) -> Iterator[Check]:
+    """Each upstream was started once, and asked for its tools."""
+    for declared, seen in zip(ground.loaded.upstreams, looked_at, strict=True):
+        name = f"upstreams.{seen.name}"
+        if seen.tools is None:
+            hint = "start it by hand to see why; until it comes up its tools answer upstream_down, and undos wait"
+            yield Check("upstreams", "error", f"{name} does not come up: {seen.reason}", hint)
+            continue
+        offered = sum(tool.listed for tool in declared.tools)
+        yield Check(
+            "upstreams", "ok", f"{name} answers: {count(len(seen.tools), 'tool')}, {offered} declared and offered"
+        )
+        for tool in declared.tools:
+            if tool.tool not in seen.tools:
+                hint = f'drop [tools."{seen.name}.{tool.tool}"], or see which version of the server has it'
+                yield Check("upstreams", "error", f"{name} has no tool {tool.tool}", hint)
 
 
 def _log(ground: Ground, seen: LogInspection) -> Iterator[Check]:

@@ -174,7 +174,7 @@ class Upstreams:
                     on_repeat=OnRepeat(read.table.on_repeat or "run"),
                 )
             )
-        if not tools:
+        if not tools and not written.trust_read_only_hint:
             self._findings.warn(path, "none of its tools is declared, so none is offered")
         return DeclaredUpstream(
             name=name,
@@ -184,6 +184,7 @@ class Upstreams:
             prefix=prefix,
             rules=rules,
             tools=tuple(tools),
+            trusts_hints=written.trust_read_only_hint,
             preset=written.preset,
         )
 

@@ -98,7 +98,9 @@ class _Edge:
         """The same list for every connection: control tools, then the catalogue's order."""
         self.changes.seen(ctx)
         control = (control.listed for control in CONTROLS.values())
-        there = (tool.listed for tool in self.governed.values() if not tool.listing.missing)
+        there = (
+            tool.listed for name, tool in self.governed.items() if name not in CONTROLS and not tool.listing.missing
+        )
         return types.ListToolsResult(tools=[*control, *there])
 
     async def call_tool(

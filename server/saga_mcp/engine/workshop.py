@@ -65,15 +65,16 @@ class _Verdict:
 class _Results(Mapping[str, JsonValue]):
     """The last result of each tool as of a step's intent; computed only if somebody looks (most undos do not)."""
 
-    def __init__(self, saga: Saga, before_seq: int) -> None:
+    def __init__(self, saga: Saga, before_seq: int, offered: Callable[[str], str]) -> None:
         self._saga = saga
         self._before = before_seq
+        self._offered = offered
         self._found: dict[str, JsonValue] | None = None
 
     def _all(self) -> dict[str, JsonValue]:
         if self._found is None:
             done = [s for s in self._saga.steps if s.state is StepState.SUCCEEDED and s.order < self._before]
-            self._found = {step.tool.rpartition(".")[2]: step.result for step in sorted(done, key=lambda s: s.order)}
+            self._found = {self._offered(step.tool): step.result for step in sorted(done, key=lambda s: s.order)}
         return self._found
 
     def __getitem__(self, name: str) -> JsonValue:
@@ -253,8 +254,13 @@ class Workshop:
             capture=step.capture,
             image=step.image,
             after=step.after,
-            results=_Results(saga, step.intent_seq),
+            results=_Results(saga, step.intent_seq, self.offered),
         )
+
+    def offered(self, tool: str) -> str:
+        """The name under which agents see a tool, by its name in the config."""
+        found = self.catalogue.tool(tool)
+        return tool.rpartition(".")[2] if found is None else found.offered
 
     def known_facts(self, saga: Saga, step: Step) -> StepFacts:
         """The facts with the result as the log holds it; a person may have seen the effect and not its result."""
@@ -280,7 +286,7 @@ class Workshop:
         # An answer that comes late keeps its place: a newer call of the same tool has the last word.
         ended = replace(step, state=StepState.SUCCEEDED, result=result, order=step.order or saga.seq + 1)
         steps = saga.steps.replaced(step.number - 1, ended)
-        results = dict(_Results(replace(saga, steps=steps), saga.seq + 2))
+        results = dict(_Results(replace(saga, steps=steps), saga.seq + 2, self.offered))
         key = (saga.id, step.number)
         verdict = self._verdicts.get(key)
         # A sibling may have ended since: then the rules look again, at both.

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from saga_mcp.tools.upstream.served import ServedUpstreams
 
 
+_NONE: Mapping[str, Tool] = MappingProxyType({})
+
+
 class StaticCatalogue:
     """A catalogue that does not change while the process lives.
 
@@ -34,6 +37,7 @@ class StaticCatalogue:
         hidden: Names in the config of those that agents do not see.
         undoers: What undo parts call, by the name that is stored.
         more_undoers: Asked where a name is not among those.
+        more_offered: Tools that came to light while serving, after the others; a name that is taken stays taken.
         readers: What captures, guards and the like call, by name in the config.
         invariants: Rules over the results of a saga.
     """
@@ -45,6 +49,7 @@ class StaticCatalogue:
         hidden: frozenset[str] = frozenset(),
         undoers: Mapping[str, Undoer],
         more_undoers: Callable[[str], Undoer | None] = lambda _: None,
+        more_offered: Callable[[], Mapping[str, Tool]] = lambda: _NONE,
         readers: Mapping[str, Reader] = MappingProxyType({}),
         invariants: Iterable[RegisteredInvariant] = (),
     ) -> None:
@@ -54,6 +59,7 @@ class StaticCatalogue:
         )
         self._undoers = dict(undoers)
         self._more_undoers = more_undoers
+        self._more_offered = more_offered
         self._readers = dict(readers)
         self._rules = Rules(invariants)
         self._plans: dict[str, UndoPlan] = {}
@@ -61,7 +67,9 @@ class StaticCatalogue:
     @property
     def offered(self) -> Mapping[str, Tool]:
         """Governed tools by the name agents see, in a fixed order."""
-        return self._offered
+        more = self._more_offered()
+        taken = self._offered
+        return {**taken, **{name: tool for name, tool in more.items() if name not in taken}} if more else taken
 
     def tool(self, name: str) -> Tool | None:
         """A governed tool by its name in the config."""
@@ -149,6 +157,7 @@ def python_catalogue(
         hidden=frozenset(hidden) | upstreams.hidden,
         undoers=undoers,
         more_undoers=upstreams.undoer,
+        more_offered=upstreams.trusted,
         readers={**readers, **upstreams.readers},
         invariants=invariants,
     )

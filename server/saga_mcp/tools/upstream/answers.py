@@ -6,7 +6,7 @@ Pure. One reading for every role that a tool plays: as a step, as an undo, as a 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Self, cast
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue
@@ -21,6 +21,7 @@ JUDGED_VARIABLES = ANSWER_VARIABLES | {"result"}
 """What conditions on an answer see."""
 
 _LONGEST_ERROR = 2000
+_ASKS = "The server asks for input before it does this, which saga-mcp does not pass on."
 _MOST_KEPT = 256_000
 """Characters of an answer that are stored for a caller whom it did not reach."""
 
@@ -66,6 +67,10 @@ class Answers:
         What cannot be evaluated is never taken for a success, nor for a failure without effect (S11.3).
         """
         answer = tool_answer(raw)
+        if raw.get("resultType") == "input_required":
+            # An agent's client would be asked; for a step that may run without one, nobody is.
+            asks: JsonObject = {"type": "text", "text": _ASKS}
+            answer = replace(answer, content=(*answer.content, asks), is_error=True)
         values: dict[str, JsonValue] = {"args": args, "text": answer.text, "content": [*answer.content]}
         doubt = ""
         try:

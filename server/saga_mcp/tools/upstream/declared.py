@@ -78,6 +78,8 @@ class DeclaredUpstream:
     rules: AnswerRules
     """Of tools that are not declared, which only an undo may call."""
     tools: tuple[DeclaredUpstreamTool, ...] = ()
+    trusts_hints: bool = False
+    """Whether what it calls read-only itself is offered so, declared or not."""
     preset: str = ""
     """Which shipped pairs are laid under what the config says; empty where none are."""
 

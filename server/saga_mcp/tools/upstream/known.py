@@ -91,11 +91,11 @@ class KnownTools:
     """The tools of one upstream.
 
     Args:
-        file: Where they are kept.
+        file: Where they are kept; None: nowhere.
         target_id: Of which place they are; what was kept of another is not used.
     """
 
-    def __init__(self, file: Path, target_id: str) -> None:
+    def __init__(self, file: Path | None, target_id: str) -> None:
         self._file = file
         self._target_id = target_id
         self.tools: Mapping[str, KnownTool] = self._read()
@@ -106,10 +106,13 @@ class KnownTools:
         if tools == self.tools:
             return False
         self.tools = tools
-        await anyio.to_thread.run_sync(self._write, tools)
+        if self._file is not None:
+            await anyio.to_thread.run_sync(self._write, self._file, tools)
         return True
 
     def _read(self) -> Mapping[str, KnownTool]:
+        if self._file is None:
+            return {}
         try:
             kept = cast("dict[str, Any]", json.loads(self._file.read_text(encoding="utf-8")))
             if kept["version"] != _VERSION or kept["target_id"] != self._target_id:
@@ -121,19 +124,19 @@ class KnownTools:
             _log.warning("upstream_tools_unreadable", file=str(self._file), error_type=type(error).__name__)
             return {}
 
-    def _write(self, tools: Mapping[str, KnownTool]) -> None:
+    def _write(self, file: Path, tools: Mapping[str, KnownTool]) -> None:
         content = {
             "version": _VERSION,
             "target_id": self._target_id,
             "tools": [tool.listed for tool in tools.values()],
         }
-        new = self._file.with_name(f"{self._file.name}.{os.getpid()}")
+        new = file.with_name(f"{file.name}.{os.getpid()}")
         try:
-            self._file.parent.mkdir(mode=0o700, exist_ok=True)
+            file.parent.mkdir(mode=0o700, exist_ok=True)
             new.write_text(json.dumps(content, ensure_ascii=False), encoding="utf-8")
-            new.replace(self._file)
+            new.replace(file)
         except OSError as error:
-            _log.warning("upstream_tools_not_kept", file=str(self._file), error_type=type(error).__name__)
+            _log.warning("upstream_tools_not_kept", file=str(file), error_type=type(error).__name__)
 
 
 def _known(listed: Iterable[types.Tool]) -> Mapping[str, KnownTool]:
