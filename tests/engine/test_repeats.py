@@ -53,6 +53,7 @@ async def test_an_equal_call_joins_the_one_that_runs(world: World, database: Pat
             world.go()
     assert [(reply.step, reply.code) for reply in replies] == [(1, ""), (1, "")]
     assert replies[0].answer == replies[1].answer
+    assert sorted(reply.replayed for reply in replies) == [False, True]  # whoever meant two is told that there is one
     assert world.order == ["reserve(a)"]
 
 

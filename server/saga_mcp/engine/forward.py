@@ -187,6 +187,7 @@ class Forward:
         if in_hand is not None:
             await in_hand.known.wait()
             ticket.saga, ticket.answer = in_hand.saga, in_hand.answer
+            ticket.replayed = ticket.answer is not None and not ticket.answer.is_error
             return
         seen = 0
         while ticket.saga is None or is_awaited(ticket.saga.step(ticket.number)):
