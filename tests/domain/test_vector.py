@@ -11,6 +11,11 @@ from saga_mcp.domain.vector import CHUNK, Vector
 LENGTHS = st.sampled_from([0, 1, 2, CHUNK - 1, CHUNK, CHUNK + 1, 2 * CHUNK, 3 * CHUNK + 7])
 
 
+def near(length: int) -> st.SearchStrategy[int]:
+    """Places in a vector of this length, and some beyond its ends, also in its last, unfilled chunk."""
+    return st.one_of(st.integers(0, length), st.integers(length, length + CHUNK), st.integers(-length - CHUNK, -1))
+
+
 @given(LENGTHS)
 def test_it_holds_what_it_was_made_of_in_order(length: int) -> None:
     items = tuple(range(length))
@@ -30,11 +35,18 @@ def test_a_change_is_the_one_a_tuple_would_have_and_leaves_the_old_one_alone(len
     items = tuple(range(length))
     vector = Vector[int].of(items)
     assert vector.appended(-1) == Vector[int].of((*items, -1))
-    kept = data.draw(st.integers(0, length))
-    assert vector.shortened(kept) == Vector[int].of(items[:kept])
-    if length:
-        place = data.draw(st.integers(0, length - 1))
+    kept = data.draw(near(length))
+    if 0 <= kept <= length:
+        assert vector.shortened(kept) == Vector[int].of(items[:kept])
+    else:
+        with pytest.raises(ValueError, match=f"{kept} of {length}"):
+            vector.shortened(kept)
+    place = data.draw(near(length))
+    if 0 <= place < length:
         assert vector.replaced(place, -1) == Vector[int].of((*items[:place], -1, *items[place + 1 :]))
+    else:
+        with pytest.raises(IndexError):
+            vector.replaced(place, -1)
     assert tuple(vector) == items
 
 

@@ -59,13 +59,25 @@ class Vector(Sequence[T]):
         return Vector((*self.chunks[:-1], (*self.chunks[-1], item)), self.length + 1)
 
     def replaced(self, index: int, item: T) -> Vector[T]:
-        """With another item at `index`, which is counted from 0."""
+        """With another item at `index`, which is counted from 0, never from the end.
+
+        Raises:
+            IndexError: there is no item at `index`.
+        """
+        if not 0 <= index < self.length:
+            raise IndexError(index)
         place, within = divmod(index, CHUNK)
         chunk = self.chunks[place]
         changed = (*chunk[:within], item, *chunk[within + 1 :])
         return Vector((*self.chunks[:place], changed, *self.chunks[place + 1 :]), self.length)
 
     def shortened(self, length: int) -> Vector[T]:
-        """The first `length` items."""
+        """The first `length` items.
+
+        Raises:
+            ValueError: there are not so many, or `length` is negative.
+        """
+        if not 0 <= length <= self.length:
+            raise ValueError(f"{length} of {self.length} items")
         full, rest = divmod(length, CHUNK)
         return Vector(self.chunks[:full] + ((self.chunks[full][:rest],) if rest else ()), length)
