@@ -38,6 +38,8 @@ from saga_tools.server import RegisteredTool, RegisteredUndo
 When: TypeAlias = Literal["before", "after", "lost", "crash"]
 UndoWhen: TypeAlias = Literal["before", "after", "crash"]
 
+_NOT_OURS = "`{name}` is a tool of an upstream: failures can be injected into Python tools only"
+
 R = TypeVar("R", RegisteredTool, RegisteredUndo)
 
 
@@ -93,8 +95,9 @@ class FaultyTool(PythonTool):
 
     @classmethod
     def around(cls, tool: Tool, faults: Faults) -> Tool:
-        """Return the same tool with failures."""
-        assert isinstance(tool, PythonTool)  # noqa: S101 - there are no others yet
+        """Return the same tool with failures; an upstream's fails by itself, or not."""
+        if not isinstance(tool, PythonTool):
+            return tool
         return cls(registry=tool.registry, declared=tool.declared, listing=tool.listing, faults=faults)
 
     async def call(self, args: Arguments, context: CallContext) -> Outcome:
@@ -145,7 +148,7 @@ class FaultyUndo:
             case ToolAsUndo(declared=declared):
                 raising = replace(declared, registered=_raising(declared.registered, fault))
                 return replace(self.inner, declared=raising)
-            case _:  # pragma: no cover - there are no others yet
+            case _:  # pragma: no cover - `undo_named` refuses others
                 return self.inner
 
 
@@ -196,7 +199,10 @@ class FaultyCatalogue:
         """The name under which a tool's calls strike, by the name agents see."""
         if name not in self.inner.offered:
             raise ValueError(f"there is no tool `{name}`{_nearest(name, self.inner.offered)}")
-        return self.inner.offered[name].pair.tool
+        tool = self.inner.offered[name]
+        if isinstance(tool, PythonTool):
+            return tool.pair.tool
+        raise ValueError(_NOT_OURS.format(name=name))
 
     def undo_named(self, name: str) -> str:
         """The same of an undo: by the tool it belongs to, or by the name of the function that undoes."""
@@ -205,12 +211,21 @@ class FaultyCatalogue:
             undos = [entry.tool for entry in pair.undo if entry.tool]
             if len(undos) != 1:
                 raise ValueError(f"`{name}` has {len(undos)} undos: name the function that undoes")
-            return _undo_slot(undos[0])
+            return self._slot_of(undos[0])
         registries = dict.fromkeys(tool.pair.tool.rpartition(".")[0] for tool in self.inner.offered.values())
-        found = [known for each in registries if self.inner.undoer(known := f"{each}.{name}") is not None]
+        found = [known for each in registries if self._fails(known := f"{each}.{name}")]
         if len(found) != 1:
             raise ValueError(f"there is no tool or undo `{name}`{_nearest(name, self.inner.offered)}")
-        return _undo_slot(found[0])
+        return self._slot_of(found[0])
+
+    def _fails(self, name: str) -> bool:
+        """Whether an undo of that name can be made to fail."""
+        return isinstance(self.inner.undoer(name), PythonUndo | ToolAsUndo)
+
+    def _slot_of(self, name: str) -> str:
+        if not self._fails(name):
+            raise ValueError(_NOT_OURS.format(name=name))
+        return _undo_slot(name)
 
 
 def _undo_slot(name: str) -> str:
