@@ -18,11 +18,11 @@ from saga_mcp.domain.errors import IllegalTransition, RepeatRefused
 from saga_mcp.domain.machine import apply
 from saga_mcp.domain.repeats import (
     Join,
+    KnownReplies,
     NewStep,
     OnRepeat,
     Repeat,
     Replay,
-    Replies,
     Unknown,
     is_acknowledged,
     is_awaited,
@@ -109,7 +109,7 @@ def test_a_call_is_the_repeat_that_a_look_at_every_step_finds(saga: Saga) -> Non
     numbers = [(), *((step.number,) for step in saga.steps)]
     known = [(lost, received) for lost in numbers for received in ((), lost)]
     for plan, on_repeat, (lost, received) in product(PLANS, OnRepeat, known):
-        replies = Replies(alive=lambda owner: owner == "alive", received=received, lost=lost)
+        replies = KnownReplies(alive=lambda owner: owner == "alive", received=received, lost=lost)
         assert answer(partial(repeat_of, saga, plan, on_repeat, replies)) == answer(
             partial(naive, saga, plan, on_repeat, partial(replies.lost_of, saga))
         ), (plan, on_repeat, replies)
@@ -121,5 +121,5 @@ def test_the_calls_that_the_caller_has_gone_on_from_are_not_looked_at() -> None:
         plan = replace(PLANS[0], args={"n": number}, args_digest="")
         saga = apply(saga, e.StepIntended(step=number, plan=plan, owner="alive", seen=saga.seq))
         saga = apply(saga, e.StepSucceeded(step=number, parts=UNDO))
-    replies = Replies(alive=lambda _: True)
+    replies = KnownReplies(alive=lambda _: True)
     assert len(list(repeats.unanswered(saga, replies))) == 1

@@ -9,12 +9,12 @@ import pytest
 from saga_mcp.domain import step_events
 from saga_mcp.domain.events import SagaOpened, StepIntended, StepPlan
 from saga_mcp.domain.machine import fold
-from saga_mcp.domain.repeats import NewStep, OnRepeat, Replies, repeat_of
+from saga_mcp.domain.repeats import KnownReplies, NewStep, OnRepeat, repeat_of
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, Kind
 from saga_mcp.log.codec import decode, encode
 
-ALIVE = Replies(alive=lambda _: True)
+ALIVE = KnownReplies(alive=lambda _: True)
 
 
 def call(args: JsonObject, tool: str = "crm.create") -> StepPlan:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.world.clock import HastyClock
+from tests.world.clock import NotingClock
 from tests.world.reading import World
 from tests.world.server import eventually, served
 
@@ -117,7 +117,7 @@ async def test_a_retriable_step_is_sent_until_it_succeeds_by_one_task(world: Wor
     assert len({line.key for line in world.sent("notify")}) == 1
 
 
-class FirstWaitsLongest(HastyClock):
+class FirstWaitsLongest(NotingClock):
     """Whoever draws a delay first gets one, all others none."""
 
     def jitter(self, longest_s: float) -> float:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.world.clock import HastyClock, ManualClock
+from tests.world.clock import ManualClock, NotingClock
 from tests.world.failing import SlowReads
 from tests.world.reading import World
 from tests.world.server import Server, eventually, served
@@ -132,7 +132,7 @@ async def test_an_undo_that_keeps_failing_is_a_dead_letter_after_its_attempts(
 ) -> None:
     """Exactly four calls, growing gaps, one key, and others go on."""
     world.plan(release=[how])
-    clock = HastyClock()
+    clock = NotingClock()
     async with served(database, clock=clock) as server:
         reply = await server.call("reserve", item="a")
         other = await server.call("hold", item="b")

@@ -73,7 +73,7 @@ class ManualClock:
                 alarm.ring()
 
 
-class HastyClock(SystemClock):
+class NotingClock(SystemClock):
     """The machine's time, without its patience: back-offs take no time, and what was drawn for them is recorded."""
 
     def __init__(self) -> None:

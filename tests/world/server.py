@@ -10,7 +10,7 @@ from typing import Any
 
 import anyio
 from tests.world import ledger
-from tests.world.clock import HastyClock
+from tests.world.clock import NotingClock
 
 from saga_mcp.domain.attention import Item, items, reported_state
 from saga_mcp.domain.state import Saga
@@ -135,7 +135,7 @@ async def served(
         log = wrap(opened)
         with claim_owner(database) as owners:
             catalogue = python_catalogue([declared], {"ledger": registry})
-            async with Engine.running(settings, log, owners, catalogue, clock=clock or HastyClock()) as engine:
+            async with Engine.running(settings, log, owners, catalogue, clock=clock or NotingClock()) as engine:
                 try:
                     yield Server(engine=engine, log=log, threads=threads, catalogue=catalogue, owner=owners.me)
                 finally:

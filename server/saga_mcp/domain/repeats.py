@@ -66,7 +66,7 @@ _NOT_BORNE = frozenset({StepState.FAILED, StepState.COMPENSATED, StepState.EXEMP
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Replies:
+class KnownReplies:
     """What is known of the replies to a saga's earlier calls when a call arrives, besides what the log holds (S8.1)."""
 
     alive: Callable[[str], bool]
@@ -87,7 +87,7 @@ class Replies:
         return not is_acknowledged(saga, step) and not self.alive(step.owner)
 
 
-def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: Replies) -> Repeat:
+def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: KnownReplies) -> Repeat:
     """What the call is that `plan` describes.
 
     Args:
@@ -114,7 +114,7 @@ def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: Replies)
     return NewStep()
 
 
-def unanswered(saga: Saga, replies: Replies) -> Iterator[Step]:
+def unanswered(saga: Saga, replies: KnownReplies) -> Iterator[Step]:
     """Every step whose answer may not have reached the caller, newest first: few, however long the saga is."""
     numbers = {*saga.loose, *saga.unheard, *replies.lost, *replies.due, *_unacknowledged(saga)}
     return (saga.step(number) for number in sorted(numbers, reverse=True))
@@ -128,7 +128,7 @@ def _unacknowledged(saga: Saga) -> Iterator[int]:
         yield number
 
 
-def _by_answer(saga: Saga, step: Step, plan: StepPlan, replies: Replies) -> Repeat | None:
+def _by_answer(saga: Saga, step: Step, plan: StepPlan, replies: KnownReplies) -> Repeat | None:
     """What a call equal to `step` is, as far as the answer of `step` is still to come, unknown or lost (S8.3)."""
     may_be_same = step.plan.call_id == plan.call_id or not (step.plan.call_id and plan.call_id)
     if is_awaited(step):
@@ -142,7 +142,7 @@ def _by_answer(saga: Saga, step: Step, plan: StepPlan, replies: Replies) -> Repe
     return Join(step.number) if step.number in replies.due and may_be_same else None
 
 
-def _by_config(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: Replies) -> Repeat:
+def _by_config(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: KnownReplies) -> Repeat:
     """What an equal call is of a tool that is not to run twice, whether its answer was acknowledged or not."""
     for step in _equal(reversed(saga.steps), plan):
         repeat = _by_answer(saga, step, plan, replies)

@@ -36,7 +36,7 @@ from saga_mcp.engine.port import (
     named_saga,
 )
 from saga_mcp.engine.probing import Probing
-from saga_mcp.engine.reading import Reads
+from saga_mcp.engine.reading import ReadOnlyCalls
 from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.ticket import Order, Ticket, plan_of
 from saga_mcp.engine.waiting import OnProgress, settled
@@ -58,7 +58,7 @@ class Engine:
         self._delivery = Delivery()
         self._first_turns = FirstTurns(workshop, self._delivery)
         self._idling = Idling(workshop, self._driver)
-        self._reads = Reads(workshop, tasks)
+        self._reads = ReadOnlyCalls(workshop, tasks)
         self.probing = Probing(workshop, tasks)
         self._running: set[Ticket] = set()
         self._idle = anyio.Event()

@@ -18,10 +18,10 @@ from saga_mcp.domain.errors import SagaNotFound
 from saga_mcp.domain.events import Event, PartSpec, ReplyLost, UndoRegistered
 from saga_mcp.domain.repeats import (
     Join,
+    KnownReplies,
     NewStep,
     Repeat,
     Replay,
-    Replies,
     SendAgain,
     Unknown,
     is_awaited,
@@ -147,7 +147,7 @@ class Forward:
             return NewStep()
         require_open(saga)
         known = order.arrival
-        replies = Replies(alive=self._shop.owners.alive, received=known.received, lost=known.lost, due=known.due)
+        replies = KnownReplies(alive=self._shop.owners.alive, received=known.received, lost=known.lost, due=known.due)
         return repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
 
     def _begin(self, saga: Saga, order: Order, repeat: Repeat, capture: JsonValue) -> tuple[Event, ...]:

@@ -17,7 +17,7 @@ from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, To
 _log = structlog.get_logger(__name__)
 
 
-class Reads:
+class ReadOnlyCalls:
     """The read-only calls of this process."""
 
     def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
