@@ -20,7 +20,6 @@ LEFT_OUT = frozenset(
 """Numbers that no report has."""
 
 NOT_YET: Mapping[int, str] = {
-    11: "a gateway that reconnects: needs upstreams",
     32: "two sagas on one object: needs resources",
     48: "connections of a pool after a cancellation: needs PostgreSQL",
     49: "serialization failures: needs PostgreSQL",
@@ -28,14 +27,11 @@ NOT_YET: Mapping[int, str] = {
     79: "another call than the approved one: needs approvals",
     80: "an approval that comes the next day: needs approvals",
     82: "a client that cannot ask: needs approvals",
-    91: "an upstream that is down: needs upstreams",
     101: "sessions that a restart ends: needs HTTP",
 }
 """What does not apply to what there is so far."""
 
 IN_PART: Mapping[int, str] = {
-    1: "the transport to an upstream",
-    4: "an upstream's answer",
     12: "the log shows no reconnect of an upstream",
     20: "a key that is passed to an upstream",
     31: "leases in PostgreSQL",
@@ -44,7 +40,6 @@ IN_PART: Mapping[int, str] = {
     66: "`done_when`",
     81: "a paused call, and a client that answers for its user",
     88: "an upstream's error as it came over the wire",
-    96: "an upstream's live schema, and its news that the list changed",
     106: "`secret` arguments, encryption, and wiping after the end",
 }
 """Shown for what there is; what will have to be shown with the part that is to come."""

@@ -48,6 +48,7 @@ async def test_what_proves_nothing_is_undone_where_that_is_harmless(desk: Desk, 
     assert desk.did == [*(["add a"] if mode == "die_after" else []), "remove 7"]
 
 
+@pytest.mark.case(1, 11)
 @pytest.mark.parametrize("mode", ["protocol_error", "die_after"])
 async def test_what_proves_nothing_waits_for_a_person_where_its_undo_needs_the_result(desk: Desk, mode: str) -> None:
     async with desk.open() as agent:
@@ -55,6 +56,8 @@ async def test_what_proves_nothing_waits_for_a_person_where_its_undo_needs_the_r
         result = await agent.call("ledger_add", item="a", mode=mode)
         assert result.facts["code"] == "outcome_unknown"
         await agent.until(result.facts["id"], "needs_attention")
+        await agent.until_up()
+    assert desk.called("add") == 1
     assert not any(line.startswith("remove") for line in desk.did)
 
 
@@ -96,6 +99,7 @@ async def test_a_result_is_read_as_the_config_says(desk: Desk) -> None:
     assert desk.did[1:] == [f"remove {2**62 + 1}"]
 
 
+@pytest.mark.case(4)
 async def test_an_answer_that_breaks_its_own_schema_is_a_success_and_can_be_undone(desk: Desk) -> None:
     desk.configure(BLIND)
     async with desk.open() as agent:

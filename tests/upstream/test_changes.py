@@ -30,6 +30,7 @@ class Told:
             self.event.set()
 
 
+@pytest.mark.case(96)
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_a_changed_list_of_an_upstream_reaches_clients_of_both_eras(desk: Desk, era: str) -> None:
     desk.configure(GROWING)

@@ -19,6 +19,7 @@ retry = { attempts = 1, first_delay_s = 0.1, max_delay_s = 0.2 }
 """
 
 
+@pytest.mark.case(91)
 async def test_a_dead_upstream_delays_nobody_and_its_calls_send_nothing(desk: Desk) -> None:
     desk.switch("down")
     async with desk.serve() as agent:
@@ -32,6 +33,7 @@ async def test_a_dead_upstream_delays_nobody_and_its_calls_send_nothing(desk: De
         assert done.facts["state"] == "committed"
 
 
+@pytest.mark.case(91)
 async def test_the_tools_of_a_dead_upstream_stay_listed_as_they_were(desk: Desk) -> None:
     async with desk.open() as agent:
         await agent.until_up()
@@ -42,6 +44,7 @@ async def test_the_tools_of_a_dead_upstream_stay_listed_as_they_were(desk: Desk)
         await eventually(lambda: len(desk.pids) == 2)
 
 
+@pytest.mark.case(91)
 async def test_an_undo_waits_for_its_upstream_without_using_up_its_attempts(desk: Desk) -> None:
     desk.configure(PATIENT, saga="reply_within_s = 0.2")
     async with desk.open() as agent:
@@ -60,6 +63,7 @@ async def test_an_undo_waits_for_its_upstream_without_using_up_its_attempts(desk
     assert desk.did == ["add a", "remove 7"]
 
 
+@pytest.mark.case(96)
 async def test_an_undo_that_no_longer_fits_the_tool_is_a_dead_letter_and_nothing_is_sent(desk: Desk) -> None:
     async with desk.open() as agent:
         await agent.until_up()
