@@ -86,7 +86,11 @@ def test_what_is_wrong_with_a_preset_is_told_with_its_name(tmp_path: Path, monke
         name="broken", title="B", package="b", checked="1", server="b", versions=">=1", evidence=presets.RUN,
         upstream={}, tools={"make": {"undo": {"tool": "unmake", "args": {"id": "${resutl.id}"}}}},
     )  # fmt: skip
-    monkeypatch.setattr(presets, "load_preset", lambda _name: broken)
+
+    def load(_name: str) -> presets.Preset:
+        return broken
+
+    monkeypatch.setattr(presets, "load_preset", load)
     told = problems(tmp_path, '[upstreams.b]\ncommand = "b"\npreset = "broken"\n')
     assert list(told) == ['tools."b.make".undo.args.id']
     assert told['tools."b.make".undo.args.id'].startswith("in the preset broken: ")
