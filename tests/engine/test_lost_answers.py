@@ -120,3 +120,22 @@ async def test_an_equal_call_joins_one_that_is_stored_as_done_and_not_answered_y
             log.go()
     assert [(reply.step, reply.code) for reply in replies] == [(1, ""), (1, "")]
     assert world.order == ["reserve(a)"]
+
+
+async def test_a_newer_reply_does_not_acknowledge_an_outcome_that_nobody_was_told(world: World, database: Path) -> None:
+    """S8.1: its process dies before it learns that the outcome is stored."""
+    async with _held(database) as (server, log):
+        saga_id = await server.begin()
+        async with anyio.create_task_group() as tasks:
+            log.hold(StepSucceeded, stored=True)
+            tasks.start_soon(lambda: server.call("reserve", saga_id, item="a"))
+            await _wait(log.held)
+            log.hold_no_more()
+            await server.call("reserve", saga_id, item="b")
+            await server.call("reserve", saga_id, item="c")
+            log.hold(ReplyLost)
+            tasks.cancel_scope.cancel()
+    async with served(database) as server:
+        again = await server.call("reserve", saga_id, item="a")
+    assert (again.step, again.replayed) == (1, True)
+    assert world.order == ["reserve(a)", "reserve(b)", "reserve(c)"]

@@ -254,8 +254,12 @@ class HeldLog(LogAround):
         """Appends that would hold one of `events` wait, or all; where `stored`, they are stored and not told."""
         self._holds, self._stored, self.held, self._go = events, stored, anyio.Event(), anyio.Event()
 
-    def go(self) -> None:
+    def hold_no_more(self) -> None:
+        """What waits goes on waiting."""
         self._holds = None
+
+    def go(self) -> None:
+        self.hold_no_more()
         self._go.set()
 
     async def decide(self, saga_id: str, decide: Decide) -> Decided:

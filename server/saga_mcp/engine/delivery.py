@@ -39,8 +39,7 @@ class Delivery:
         """Take note of a call before anything is decided on it."""
         known = self._of(saga_id)
         # A reply that is still on its way is seen by nobody, whatever newer states other replies have named.
-        ended = [ticket.saga.step(ticket.number).order for ticket in known.waiting if ticket.saga and ticket.number]
-        seen = min([known.sent, *(order - 1 for order in ended if order)])
+        seen = min([known.sent, *(end for ticket in known.waiting if (end := _unseen_from(ticket)) is not None)])
         lost = (ticket for ticket in self._lost if ticket.saga_id == saga_id)
         return Arrival(seen, tuple(sorted(known.received)), (*known.waiting, *lost))
 
@@ -96,3 +95,13 @@ class Delivery:
                 break
             del self._sagas[oldest]
         return known
+
+
+def _unseen_from(ticket: Ticket) -> int | None:
+    """`seq` after which the outcome of a step was or may have been stored that its caller has not been told."""
+    if ticket.saga is None or not ticket.number:
+        return None
+    order = ticket.saga.step(ticket.number).order
+    if order:
+        return order - 1
+    return ticket.saga.seq if ticket.behind else None

@@ -183,6 +183,7 @@ class Forward:
 
     async def _join(self, tool: Tool, ticket: Ticket) -> None:
         """Wait for the answer of the call that this one repeats, whichever process has it."""
+        ticket.behind = True
         in_hand = self._in_hand.get((ticket.saga_id, ticket.number))
         if in_hand is not None:
             await in_hand.known.wait()
@@ -351,8 +352,9 @@ class Forward:
         await self._observe(ticket, lambda saga, driving: abort_after_wait(saga, ticket.number, driving))
 
     async def _observe(self, ticket: Ticket, decider: Decider) -> None:
+        ticket.behind = True
         decided = await self._shop.record(ticket.saga_id, decider)
-        ticket.saga = decided.saga
+        ticket.saga, ticket.behind = decided.saga, False
         if decided.saga.phase is Phase.COMPENSATING or duties(decided.saga):
             await self._driver.wake(ticket.saga_id)
 

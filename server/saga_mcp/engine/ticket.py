@@ -57,6 +57,8 @@ class Ticket:
     """Nobody waits any longer for it to begin."""
     seen: int = 0
     """The change of the log that was seen last, while it waits."""
+    behind: bool = False
+    """The log may know more of the step than `saga` does."""
     lost: bool = False
     """Its answer will not reach the caller, or only by another call."""
     error: Exception | None = None
