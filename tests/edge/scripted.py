@@ -32,7 +32,7 @@ from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.edge.server import build_server
-from saga_mcp.engine.port import Caller, CallReply, EngineSettings
+from saga_mcp.engine.port import Caller, CallReply, EngineSettings, Receipt
 from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.log.port import SagaRow
 from saga_mcp.tools.pair import Pair, UndoEntry
@@ -145,7 +145,9 @@ class Script:
         saga_id: str | None = None,
         step_key: str = "",
         caller: Caller,
+        receipt: Receipt | None = None,
     ) -> CallReply:
+        del receipt  # in memory nobody can tell
         self.asked.append(
             (offered, {"arguments": dict(arguments), "saga_id": saga_id, "step_key": step_key, "caller": caller})
         )

@@ -29,10 +29,11 @@ from saga_mcp.edge.deadline import deadline
 from saga_mcp.edge.listing import Governed, GovernedTools, nearest
 from saga_mcp.edge.look import Look
 from saga_mcp.edge.memory import Memory
+from saga_mcp.edge.receipt import receipt_of
 from saga_mcp.edge.replies import brief, facts, read_reply, readable_error, refusal, step_reply
 from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.wording import Names
-from saga_mcp.engine.port import Caller, CallReply, SagaIdMissing, SagaIdMistyped, UnknownTool
+from saga_mcp.engine.port import Caller, CallReply, Receipt, SagaIdMissing, SagaIdMistyped, UnknownTool
 from saga_mcp.tools.port import Catalogue, InvalidArguments, UpstreamDown
 
 _THIRD = 3
@@ -110,17 +111,22 @@ class _Edge:
         caller = caller_of(cast("Mapping[str, object] | None", ctx.meta))
         arguments = cast("dict[str, JsonValue]", params.arguments or {})
         control = CONTROLS.get(params.name)
+        receipt = receipt_of(ctx.request)
         try:
             if control is not None:
                 reply = await control.run(self.desk, arguments, Asked(caller, _progress_of(ctx)))
             else:
-                reply = await self._call(params.name, arguments, caller)
+                reply = await self._call(params.name, arguments, caller, receipt)
         except Exception as error:  # noqa: BLE001 - the SDK would hide it from the model, or show what only the log may have
             reply = _refusal_of(error, params.name, self.rename)
+            if receipt is not None:
+                receipt.was_lost()  # whatever the tool answered, this does not say it
         offered = control or self.governed.get(params.name)
         return reply if offered is None else readable_error(reply, offered.listed)
 
-    async def _call(self, offered: str, given: dict[str, JsonValue], caller: Caller) -> types.CallToolResult:
+    async def _call(
+        self, offered: str, given: dict[str, JsonValue], caller: Caller, receipt: Receipt | None
+    ) -> types.CallToolResult:
         tool = self.governed.get(offered)
         if tool is None:
             raise UnknownTool(offered, nearest(offered, [*CONTROLS, *self.governed]))
@@ -131,7 +137,12 @@ class _Edge:
         opened = ""
         try:
             reply = await self.desk.service.call(
-                offered, arguments.tool, saga_id=arguments.saga_id, step_key=arguments.step_key, caller=caller
+                offered,
+                arguments.tool,
+                saga_id=arguments.saga_id,
+                step_key=arguments.step_key,
+                caller=caller,
+                receipt=receipt,
             )
             opened = reply.saga_id if reply.opened else ""
         finally:

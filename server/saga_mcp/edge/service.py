@@ -5,7 +5,7 @@ from typing import Protocol
 
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue
-from saga_mcp.engine.port import Caller, CallReply, EngineSettings
+from saga_mcp.engine.port import Caller, CallReply, EngineSettings, Receipt
 from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.log.port import SagaRow
 
@@ -26,6 +26,7 @@ class SagaService(Protocol):
         saga_id: str | None = None,
         step_key: str = "",
         caller: Caller,
+        receipt: Receipt | None = None,
     ) -> CallReply:
         """Run a governed tool."""
         ...

@@ -23,9 +23,10 @@ import anyio.lowlevel
 import anyio.to_thread
 import mcp_types as types
 import structlog
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
 from saga_mcp.edge.lines import Unreadable, read_line, write_line
+from saga_mcp.edge.receipt import WireReceipt
 from saga_mcp.edge.stdout import WireStreams
 
 _log = structlog.get_logger(__name__)
@@ -34,11 +35,17 @@ _MOST_BEHIND = 1_000
 """Refusals that may wait for a client that does not read; then we do not read either."""
 
 
+_MAY_CROSS = 16
+"""So many of the last replies may be crossed by a cancellation that the client sent before it read them."""
+
+
 class Transport:
     """One client's messages."""
 
     def __init__(self, wire: WireStreams) -> None:
-        self._unanswered: set[types.RequestId] = set()
+        self._unanswered: dict[types.RequestId, WireReceipt] = {}
+        self._answered: dict[types.RequestId, WireReceipt] = {}
+        """The last ones, in order."""
         self._settled = anyio.Event()
         self.ended = anyio.Event()
         """Nothing is taken any more: the client closed a stream, or we stop."""
@@ -52,22 +59,37 @@ class Transport:
                 return _shutting_down(request_id)
             # A listening client never gets its answer, and would make every SIGTERM take the whole grace.
             case types.JSONRPCRequest(id=request_id, method=method) if method != "subscriptions/listen":
-                self._unanswered.add(request_id)
+                self._unanswered[request_id] = WireReceipt()
             case types.JSONRPCNotification(method="notifications/cancelled", params={"requestId": request_id}):
-                self._settle(request_id)
+                self._taken_back(request_id)
             case _:
                 pass
         return None
 
+    def with_receipt(self, message: types.JSONRPCMessage) -> SessionMessage:
+        """The message, and with a request what becomes of its reply."""
+        receipt = self._unanswered.get(message.id) if isinstance(message, types.JSONRPCRequest) else None
+        return SessionMessage(message, None if receipt is None else ServerMessageMetadata(request_context=receipt))
+
     def left(self, message: types.JSONRPCMessage) -> None:
         """Take note of a message that was written."""
-        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            self._settle(message.id)
-
-    def _settle(self, request_id: object) -> None:
-        if isinstance(request_id, int | str) and request_id in self._unanswered:
-            self._unanswered.discard(request_id)
+        if not isinstance(message, types.JSONRPCResponse | types.JSONRPCError) or message.id is None:
+            return
+        receipt = self._unanswered.pop(message.id, None)
+        if receipt is not None:
+            receipt.was_written()
+            self._answered[message.id] = receipt
+            if len(self._answered) > _MAY_CROSS:
+                del self._answered[next(iter(self._answered))]
             self._settled.set()
+
+    def _taken_back(self, request_id: object) -> None:
+        """A client that cancels does not look at a reply any more, be it on its way already (MCP, cancellation)."""
+        if isinstance(request_id, int | str):
+            receipt = self._unanswered.pop(request_id, None) or self._answered.pop(request_id, None)
+            if receipt is not None:
+                receipt.was_lost()
+                self._settled.set()
 
     async def all_answered(self) -> None:
         """Wait until each request has been answered or cancelled."""
@@ -125,7 +147,7 @@ class Requests(_Stream):
             else:
                 refusal = self._transport.arrived(message)
                 if refusal is None:
-                    return SessionMessage(message)
+                    return self._transport.with_receipt(message)
                 refusals = (refusal,)
             for reply in refusals:
                 with contextlib.suppress(anyio.BrokenResourceError):

@@ -21,6 +21,9 @@ class _Known:
     """One saga's replies."""
 
     waiting: set[Ticket] = field(default_factory=set[Ticket])
+    """Calls without a reply."""
+    leaving: set[Ticket] = field(default_factory=set[Ticket])
+    """Calls whose reply the transport has, and the caller perhaps not."""
     received: set[int] = field(default_factory=set[int])
     """Steps whose lost answer has reached the caller after all, by a join or a replay."""
     sent: int = 0
@@ -38,8 +41,9 @@ class Delivery:
     def arrived(self, saga_id: str) -> Arrival:
         """Take note of a call before anything is decided on it."""
         known = self._of(saga_id)
+        untold = known.waiting | known.leaving
         # A reply that is still on its way is seen by nobody, whatever newer states other replies have named.
-        seen = min([known.sent, *(end for ticket in known.waiting if (end := _unseen_from(ticket)) is not None)])
+        seen = min([known.sent, *(end for ticket in untold if (end := _unseen_from(ticket)) is not None)])
         lost = (ticket for ticket in self._lost if ticket.saga_id == saga_id)
         return Arrival(seen, tuple(sorted(known.received)), (*known.waiting, *lost))
 
@@ -47,10 +51,16 @@ class Delivery:
         """A reply is due."""
         self._of(ticket.saga_id).waiting.add(ticket)
 
+    def leaves(self, ticket: Ticket) -> None:
+        """The reply is made."""
+        known = self._of(ticket.saga_id)
+        known.waiting.discard(ticket)
+        known.leaving.add(ticket)
+
     def sent(self, ticket: Ticket, seq: int) -> None:
         """The reply went out, with the step's answer."""
         known = self._of(ticket.saga_id)
-        known.waiting.discard(ticket)
+        known.leaving.discard(ticket)
         known.sent = max(known.sent, seq)
         if ticket.repeats and ticket.number:
             known.received.add(ticket.number)
@@ -59,6 +69,7 @@ class Delivery:
         """The caller will not learn the step's answer from this reply. There may be no step yet."""
         known = self._of(ticket.saga_id)
         known.waiting.discard(ticket)
+        known.leaving.discard(ticket)
         known.received.discard(ticket.number)
         ticket.lost = True
         self._lost[ticket] = order
@@ -91,7 +102,7 @@ class Delivery:
         self._sagas.move_to_end(saga_id)
         while len(self._sagas) > _SAGAS:
             oldest = next(iter(self._sagas))
-            if self._sagas[oldest].waiting:
+            if self._sagas[oldest].waiting or self._sagas[oldest].leaving:
                 break
             del self._sagas[oldest]
         return known

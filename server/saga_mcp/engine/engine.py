@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Self
 
 import anyio
@@ -31,6 +32,7 @@ from saga_mcp.engine.port import (
     CallReply,
     EngineSettings,
     PersonDecision,
+    Receipt,
     SagaIdMissing,
     UnknownTool,
     named_saga,
@@ -121,8 +123,11 @@ class Engine:
         saga_id: str | None = None,
         step_key: str = "",
         caller: Caller,
+        receipt: Receipt | None = None,
     ) -> CallReply:
         """Run a tool: as a step of `saga_id`, of a new saga without one, or as a plain read.
+
+        Without a `receipt` the reply counts as sent when this returns.
 
         Raises:
             UnknownTool, InvalidArguments, SagaIdMissing, SagaIdMistyped, Refused, LogError: nothing was sent.
@@ -136,15 +141,23 @@ class Engine:
             return await self._reads.call(tool, args, (await self.saga(saga_id)).id if audited and saga_id else "")
         plan = plan_of(pair, args.json, step_key, caller)
         if saga_id is not None:
-            return await self._step(tool, pair, plan, args, named_saga(saga_id), opening=None)
+            return await self._step(tool, pair, plan, args, named_saga(saga_id), None, receipt)
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, plan) as (implicit, mine):
-            reply = await self._step(tool, pair, plan, args, implicit, opening=self._opening(caller, implicit=True))
+            opening = self._opening(caller, implicit=True)
+            reply = await self._step(tool, pair, plan, args, implicit, opening, receipt)
         return replace(reply, opened=mine)
 
     async def _step(
-        self, tool: Tool, pair: Pair, plan: StepPlan, args: Arguments, saga_id: str, *, opening: SagaOpened | None
+        self,
+        tool: Tool,
+        pair: Pair,
+        plan: StepPlan,
+        args: Arguments,
+        saga_id: str,
+        opening: SagaOpened | None,
+        receipt: Receipt | None,
     ) -> CallReply:
         ticket = Ticket(saga_id=saga_id, args=args)
         order = Order(tool=tool, pair=pair, plan=plan, opening=opening, arrival=self._delivery.arrived(saga_id))
@@ -164,7 +177,12 @@ class Engine:
         if reply.answer is None:
             self._lose(ticket, order)
         else:
-            self._delivery.sent(ticket, reply.saga.seq if reply.saga is not None else 0)
+            self._delivery.leaves(ticket)
+            sent = partial(self._delivery.sent, ticket, reply.saga.seq if reply.saga is not None else 0)
+            if receipt is None:
+                sent()
+            else:
+                receipt.follow(sent, partial(self._lose, ticket, order))
         return reply
 
     def _lose(self, ticket: Ticket, order: Order) -> None:

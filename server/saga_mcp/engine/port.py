@@ -70,6 +70,17 @@ class CallReply:
     """Nothing was sent: it is the stored answer of an equal call (S8)."""
 
 
+class Receipt(Protocol):
+    """What becomes of the reply to one call, from a transport that can tell (S8.1)."""
+
+    def follow(self, written: Callable[[], None], lost: Callable[[], None]) -> None:
+        """Call `written` once the reply is with the caller, and `lost` when it will not be or was not wanted any more.
+
+        `lost` may come after `written`, never before it.
+        """
+        ...
+
+
 class UnknownTool(Exception):
     """There is no governed tool of this name."""
 
