@@ -3,7 +3,7 @@
 import math
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 import pytest
 from pydantic import BaseModel, SecretStr
@@ -146,6 +146,37 @@ def test_a_probe_returns_what_the_forward_action_returns() -> None:
     registry.tool(kind="pivot")(charge)
     untyped(registry.probes(charge))(find)
     assert "probe `find` returns int | None; return what `charge` returns, Charge, or None" in only_problem(registry)
+
+
+def yes_or_no() -> bool:
+    raise NotImplementedError
+
+
+def yes_or_unknown() -> bool | None:
+    raise NotImplementedError
+
+
+@pytest.mark.parametrize("probe", [yes_or_no, yes_or_unknown])
+@pytest.mark.parametrize("result", [int, float, str, int | None, Annotated[int, "cents"], dict[str, bool], None])
+def test_a_probe_does_not_answer_yes_or_no(probe: Callable[[], Any], result: object) -> None:
+    problem = only_problem(probed_by(probe, result))
+    assert f"probe `{probe.__name__}` returns bool" in problem
+    assert "return what `pay` returns" in problem
+
+
+@pytest.mark.parametrize("result", [bool, bool | None, int | bool, object, Any])
+def test_a_probe_may_return_the_bool_that_the_tool_returns(result: object) -> None:
+    assert probed_by(yes_or_unknown, result).check() == []
+
+
+def probed_by(probe: Callable[[], Any], result: object) -> ToolRegistry:
+    def pay() -> None: ...
+
+    pay.__annotations__["return"] = result
+    registry = ToolRegistry()
+    registry.tool(kind="pivot")(pay)
+    untyped(registry.probes(pay))(probe)
+    return registry
 
 
 def test_a_probe_takes_no_undo() -> None:

@@ -27,6 +27,19 @@ class Charge(BaseModel):
     at: dt.date = dt.date(2026, 1, 2)
 
 
+class Numpys:
+    """A bool of another library, which is none of Python's."""
+
+    def __init__(self, *, says: bool) -> None:
+        self._says = says
+
+    def __bool__(self) -> bool:
+        return self._says
+
+
+Numpys.__module__, Numpys.__name__ = "numpy", "bool_"
+
+
 @dataclass
 class World:
     """What the tools did."""

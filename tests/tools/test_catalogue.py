@@ -2,11 +2,13 @@
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
+from tests.tools.shop import Numpys
 
 from saga_mcp.domain.events import PartSpec
 from saga_mcp.domain.frozen import BoundUndo
@@ -295,6 +297,39 @@ async def test_an_invariant_is_violated_where_it_raises_asserts_or_says_false() 
     assert await catalogue.violations({"balance": 1}) == ("says_false",)
     assert await catalogue.violations({"balance": -1}) == ("holds", "says_false", "exits")
     assert await catalogue.violations({}) == ("holds", "says_false", "exits")
+
+
+async def says_true() -> bool:
+    return True
+
+
+@pytest.mark.parametrize("said", [None, True, Numpys(says=True)])
+async def test_a_rule_holds_that_says_nothing_or_true(said: object) -> None:
+    assert await violated_where_it_says(lambda: said) == ()
+
+
+@pytest.mark.parametrize(
+    "said", [False, Numpys(says=False), 0, 1, "", "yes", "no", [], {}, object(), float("nan"), Ellipsis]
+)
+async def test_a_rule_is_violated_that_says_anything_else(said: object) -> None:
+    """S11.3: what is no clear yes is not taken for one."""
+    assert await violated_where_it_says(lambda: said) == ("rule",)
+
+
+async def test_a_rule_that_would_have_to_be_awaited_is_violated() -> None:
+    assert await violated_where_it_says(says_true) == ("rule",)
+
+
+async def violated_where_it_says(say: Callable[[], object]) -> tuple[str, ...]:
+    registry = ToolRegistry()
+
+    @registry.invariant
+    def rule(results: dict[str, Any]) -> object:
+        del results
+        return say()
+
+    with anyio.fail_after(10):
+        return await serve(("bank", registry)).violations({})
 
 
 async def test_no_rule_holds_over_more_results_than_it_may_see() -> None:

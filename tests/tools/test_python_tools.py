@@ -17,7 +17,6 @@ from saga_mcp.domain.frozen import PartLimits
 from saga_mcp.domain.values import Effect
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.port import (
-    Absent,
     Arguments,
     GivesUp,
     InvalidArguments,
@@ -133,32 +132,6 @@ def test_arguments_are_decoded_by_the_functions_own_schema() -> None:
         "note: input should be a valid string",
         "itmes: is not an argument, did you mean `items`?",
     )
-
-
-async def test_a_probe_says_landed_or_absent_and_sees_the_steps_key() -> None:
-    world = World(charges={3: 5})
-    tool = serve(shop(world)).offered["charge"]
-    with anyio.fail_after(5):
-        found = await tool.probe(facts({"cents": 5}, known=False))
-        assert isinstance(found, Landed)
-        assert found.result == {"id": 3, "at": "2026-01-02"}
-        assert await tool.probe(facts({"cents": 6}, known=False)) == Absent()
-    assert world.seen == ["key-2", "key-2"]
-
-
-async def test_a_probe_that_fails_gives_no_verdict() -> None:
-    registry = ToolRegistry()
-
-    @registry.tool(kind="pivot")
-    def send() -> int:
-        return 1
-
-    @registry.probes(send)
-    def sent() -> int | None:
-        raise SystemExit
-
-    with anyio.fail_after(5):
-        assert await serve(registry).offered["send"].probe(facts({})) == NoVerdict(error="SystemExit")
 
 
 async def test_a_running_call_registers_the_undo_of_a_part_by_name() -> None:

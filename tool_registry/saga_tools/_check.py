@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from saga_tools._entries import Companion, Forward, Invariant
 from saga_tools._errors import Problem, did_you_mean
-from saga_tools._signature import MISSING, Signature, accepts, describe
+from saga_tools._signature import MISSING, Signature, accepts, describe, may_be_bool, says_yes_or_no
 from saga_tools._traits import ErrorMeans, Kind, OnRepeat
 
 NAME = re.compile(r"[a-zA-Z0-9_]{1,48}")
@@ -96,7 +96,10 @@ def check_companion(companion: Companion, forward: Forward) -> Iterator[Problem]
         expected, given = describe(returns), describe(signature.undo_result)
         text = f"{role} `{signature.name}` takes Undo[{given}], but `{forward.name}` returns {expected}"
         yield Problem(forward.name, text, f"annotate it `Undo[{expected}]`", signature.where)
-    if role == "probe" and not accepts(returns | None if returns is not MISSING else returns, signature.returns):
+    if role == "probe" and (
+        not accepts(returns | None if returns is not MISSING else returns, signature.returns)
+        or (says_yes_or_no(signature.returns) and not may_be_bool(returns))
+    ):
         text = f"probe `{signature.name}` returns {describe(signature.returns)}"
         fix = f"return what `{forward.name}` returns, {describe(returns)}, or None for known absent"
         yield Problem(forward.name, text, fix, signature.where)

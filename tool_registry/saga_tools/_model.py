@@ -81,7 +81,7 @@ class RegisteredUndo:
 
 @dataclass(frozen=True, slots=True)
 class RegisteredInvariant:
-    """A rule over the results of a saga: it raises, or returns False, where the rule is violated."""
+    """A rule over the results of a saga: it holds where it returns None or True."""
 
     name: str
     function: Callable[..., Any]

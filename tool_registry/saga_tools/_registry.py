@@ -78,7 +78,8 @@ class ToolRegistry:
         """Register a read that tells whether a forward action landed.
 
         It takes forward parameters by name and optionally the `Call` it asks about, and returns what the forward
-        action would have returned, or None if it is known not to have happened. An exception gives no verdict.
+        action would have returned, or None if it is known not to have happened. An exception gives no verdict, nor
+        does False or anything else that is no result of the forward action.
         """
         return self._companion("probe", forward)
 
@@ -114,7 +115,10 @@ class ToolRegistry:
         return register if function is None else register(function)
 
     def invariant(self, function: F, /) -> F:
-        """Register a rule over the results of a saga: it raises, or returns False, where the rule is violated."""
+        """Register a rule over the results of a saga: it returns None or True where the rule holds.
+
+        Where it is violated, it raises or returns False; any other answer counts as that too.
+        """
         self._enter(Invariant(read_signature(function, name_of(function))))
         return function
 

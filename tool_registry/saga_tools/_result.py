@@ -52,6 +52,19 @@ class Result:
         except Exception as error:  # types bring their own code
             raise InvalidResult(f"the stored result cannot be read: {type(error).__name__}") from error
 
+    def fits(self, value: object, *, is_bool: bool) -> bool:
+        """Return whether `value` can be a result of the function.
+
+        Args:
+            value: Any Python value.
+            is_bool: It is a yes or a no, which pydantic would take for a number.
+        """
+        try:
+            decoded = self.decode(self.encode(value))
+        except InvalidResult:
+            return False
+        return isinstance(decoded, bool) or not is_bool
+
     def structured(self, value: Json) -> dict[str, Json]:
         """Return an encoded result as the object that MCP asks for."""
         return value if isinstance(value, dict) and not self.wraps else {"result": value}

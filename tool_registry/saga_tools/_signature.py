@@ -140,6 +140,24 @@ def accepts(target: object, source: object) -> bool:
     return related and (not same_shape or all(map(accepts, get_args(target), get_args(source))))
 
 
+def says_yes_or_no(annotation: object) -> bool:
+    """Return whether an annotation is `bool`, optional or not."""
+    annotation = bare(annotation)
+    parts = get_args(annotation) if is_union(annotation) else (annotation,)
+    return bool in map(bare, parts)
+
+
+def may_be_bool(annotation: object) -> bool:
+    """Return whether what is annotated so may be a bool; an `int` is none, although Python takes one for it."""
+    annotation = bare(annotation)
+    if any(annotation is each for each in (MISSING, Any, object, bool)):
+        return True
+    if is_union(annotation):
+        return any(map(may_be_bool, get_args(annotation)))
+    # In doubt, yes: an alias, a type variable and a Literal are no classes.
+    return not isinstance(get_origin(annotation) or annotation, type)
+
+
 def is_union(annotation: object) -> bool:
     """Return whether an annotation is a union, however written."""
     return get_origin(annotation) in (Union, types.UnionType)

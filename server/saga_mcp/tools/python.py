@@ -37,6 +37,7 @@ from saga_mcp.tools.port import (
     ToolListing,
 )
 from saga_mcp.tools.running import Ended, Raised, Returned, ToolThreads, describe, run
+from saga_mcp.tools.truth import truth
 from saga_tools import (
     Call,
     NoEffect,
@@ -205,7 +206,7 @@ class PythonTool:
         )
         if isinstance(ended, Raised):
             return NoVerdict(error=describe(ended.error))
-        return Absent() if ended.value is None else landed(registered, ended.value)
+        return _verdict(registered, ended.value)
 
 
 async def call_registered(registered: RegisteredTool, args: Arguments, call: Call, threads: ToolThreads) -> Ended:
@@ -265,6 +266,20 @@ def landed(registered: RegisteredTool, value: object) -> Landed:
     """Return the outcome of a function that returned `value`."""
     result = registered.encode_result(value)
     return Landed(answer=_answer(registered, result), result=result)
+
+
+def _verdict(registered: RegisteredTool, found: object) -> ProbeVerdict:
+    if found is None:
+        return Absent()
+    said = truth(found)
+    if said is not False and registered.result.fits(found, is_bool=said is not None):
+        return landed(registered, found)
+    # Not the value: it may be secret.
+    error = (
+        f"its probe returned {'False' if said is False else f'a value of type {type(found).__name__}'}, which is no "
+        f"result of `{registered.name}`: return what `{registered.name}` returned, or None where it did not happen"
+    )
+    return NoVerdict(error=error)
 
 
 def _answer(registered: RegisteredTool, result: JsonValue) -> ToolAnswer:

@@ -1,6 +1,7 @@
 """Evaluates the authors' rules over the results of a saga (SEMANTICS.md S9.3).
 
-Rules fail closed (S11.3): one that raises, hangs or may not see what it has to judge is violated. They run in threads
+Rules fail closed (S11.3): one that raises, hangs, may not see what it has to judge, or answers with anything but None
+or True is violated. They run in threads
 of their own, because a rule is a plain function that may do anything, and neither the wire nor the log may wait for it.
 """
 
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import inspect
 import json
 import threading
 from collections.abc import Iterable, Mapping
@@ -18,6 +20,7 @@ import structlog
 
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.binding.values import MAX_INPUT_BYTES
+from saga_mcp.tools.truth import truth
 from saga_tools.server import RegisteredInvariant
 
 _log = structlog.get_logger(__name__)
@@ -76,6 +79,9 @@ class Rules:
 
 def _holds(rule: RegisteredInvariant, results: str) -> bool:
     try:
-        return rule.function(json.loads(results)) is not False  # each rule has a copy of its own
+        said: object = rule.function(json.loads(results))  # each rule has a copy of its own
+        if inspect.iscoroutine(said):
+            said.close()  # a wrapped coroutine function, of which nothing has run
+        return said is None or truth(said) is True
     except BaseException:  # noqa: BLE001 - authors' code; a rule that fails is violated (S11.3)
         return False
