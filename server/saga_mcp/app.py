@@ -79,6 +79,7 @@ async def open_app(
     clock: Clock | None = None,
     around: Callable[[Catalogue], Catalogue] | None = None,
     tools_changed: Callable[[], Awaitable[None]] | None = None,
+    up_within_s: float = 0.0,
 ) -> AsyncGenerator[App]:
     """Open the log, the tools and the engine, until the block ends.
 
@@ -91,6 +92,7 @@ async def open_app(
         clock: Time and jitter; default: the machine's.
         around: Puts another catalogue around the real one, as tests do that make tools fail.
         tools_changed: Called when tools are not what they were listed as.
+        up_within_s: How long the upstreams are waited for, in seconds; default: not at all.
 
     Raises:
         LogUnavailable: The folder of the database cannot be written.
@@ -117,6 +119,8 @@ async def open_app(
                 await stack.enter_async_context(registry.opened())
             if upstreams is not None:
                 await stack.enter_async_context(upstreams.connected(tools_changed))
+                if up_within_s:
+                    await upstreams.settled(up_within_s)
         engine = await stack.enter_async_context(
             Engine.running(loaded.settings, log, owners, catalogue, clock=clock, drive=drive)
         )

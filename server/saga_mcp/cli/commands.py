@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
-from saga_mcp.cli import act, adopt, attempt, check, doctor, export, look, recover, setup, streams
+from saga_mcp.cli import act, adopt, attempt, check, doctor, export, look, prove, recover, setup, streams
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
 from saga_mcp.domain.errors import LogError, Refused
@@ -71,6 +71,7 @@ def _serve_help(
 
 cli.command("check", short_help="Check the config and the tools; serve nothing.")(check.check)
 cli.command("try", short_help="Show what a call would come to; make no call.")(attempt.attempt)
+cli.command("prove", short_help="Rehearse pairs on a sandbox, with failures.")(prove.prove)
 cli.command("init", short_help="Write a starter saga.toml and tools.py.")(setup.init)
 cli.command("adopt")(adopt.adopt)
 cli.command("demo", short_help="Run two small sagas in a temporary folder.")(setup.demo)

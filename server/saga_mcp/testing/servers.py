@@ -16,19 +16,10 @@ import anyio
 
 from saga_mcp.app import App, open_app
 from saga_mcp.config import LoadedConfig
-from saga_mcp.engine.clock import SystemClock
+from saga_mcp.engine.clock import HastyClock
 from saga_mcp.tools.port import Catalogue
 
 T = TypeVar("T")
-
-
-class HastyClock(SystemClock):
-    """The machine's time, with back-offs that take none of it."""
-
-    def jitter(self, longest_s: float) -> float:
-        """Draw the shortest delay."""
-        del longest_s
-        return 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,8 +206,11 @@ def _lost(catalogue: Catalogue, pair: Pair, facts: StepFacts) -> tuple[str, bool
         return f"{again}a person would be asked whether it happened: it has no probe", False
     if unbuilt:
         return f"{again}a person would be asked: {unbuilt}", False
+    if pair.guard is not None and pair.guard.call is None:  # how the step left the world was never seen (S6.7)
+        said = "where the world is as it was before, there is nothing to undo; else a person would be asked"
+        return f"{again}{said}", False
     if pair.guard is not None:
-        return f"{again}its guard would compare, and it would be undone where something has changed", True
+        return f"{again}its guard would be asked, and it would be undone where the world is as the step leaves it", True
     if pair.safe_if_absent:
         return f"{again}it would be undone once the call is known to have ended", True
     return f"{again}a person would be asked: nothing says that its undo is safe_if_absent, and it has no probe", False

@@ -1,0 +1,176 @@
+"""Failures around a call or an undo, for tools of every kind: a catalogue around the real one.
+
+An effect is never faked: a call that "loses its reply" has really been made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from saga_mcp.domain.frozen import BoundUndo
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue
+from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.port import (
+    Arguments,
+    CallContext,
+    Catalogue,
+    Lost,
+    Missed,
+    Outcome,
+    ProbeVerdict,
+    Reader,
+    StepFacts,
+    Tool,
+    ToolAnswer,
+    ToolListing,
+    UndoContext,
+    Undoer,
+    UndoMissed,
+    UndoOutcome,
+)
+
+_SAID = "rehearsed failure"
+
+
+class Fault(StrEnum):
+    """What goes wrong, once."""
+
+    NONE = "done, then aborted"
+    BEFORE = "the call fails before it does anything"
+    UNDO_BEFORE = "the undo fails before it does anything"
+    UNDO_LOST = "the undo's reply is lost"
+    LOST = "the call's reply is lost"
+    """The last, because its effect may be left to a person, and stay in the sandbox."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """The failure that is due."""
+
+    due: Fault = Fault.NONE
+
+    def strikes(self, fault: Fault) -> bool:
+        """Whether this one is due; then it is not any more."""
+        if self.due is not fault:
+            return False
+        self.due = Fault.NONE
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class FailingTool:
+    """A tool that fails where the plan says so."""
+
+    inner: Tool
+    plan: Plan
+
+    @property
+    def listing(self) -> ToolListing:
+        """The tool's own."""
+        return self.inner.listing
+
+    @property
+    def offered(self) -> str:
+        """The tool's own."""
+        return self.inner.offered
+
+    @property
+    def pair(self) -> Pair:
+        """The tool's own."""
+        return self.inner.pair
+
+    @property
+    def stoppable(self) -> bool:
+        """The tool's own."""
+        return self.inner.stoppable
+
+    def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
+        """As the tool does."""
+        return self.inner.decode(arguments)
+
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
+        """Do the forward action, or fail around it."""
+        if self.plan.strikes(Fault.BEFORE):
+            answer = ToolAnswer(content=({"type": "text", "text": _SAID},), is_error=True)
+            return Missed(answer=answer, effect=Effect.NONE, error=_SAID)
+        outcome = await self.inner.call(args, context)
+        return Lost(reason=_SAID, end_known=True) if self.plan.strikes(Fault.LOST) else outcome
+
+    def replay(self, result: JsonValue, kept: JsonValue) -> ToolAnswer:
+        """As the tool does."""
+        return self.inner.replay(result, kept)
+
+    async def probe(self, step: StepFacts) -> ProbeVerdict:
+        """As the tool does."""
+        return await self.inner.probe(step)
+
+
+@dataclass(frozen=True, slots=True)
+class FailingUndo:
+    """An undo that fails where the plan says so."""
+
+    inner: Undoer
+    plan: Plan
+
+    @property
+    def stoppable(self) -> bool:
+        """The undo's own."""
+        return self.inner.stoppable
+
+    @property
+    def target_id(self) -> str:
+        """The undo's own."""
+        return self.inner.target_id
+
+    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
+        """Undo, or fail around it."""
+        if self.plan.strikes(Fault.UNDO_BEFORE):
+            return UndoMissed(error=_SAID, effect=Effect.NONE)
+        outcome = await self.inner.undo(args, context)
+        return UndoMissed(error=_SAID, effect=Effect.UNKNOWN) if self.plan.strikes(Fault.UNDO_LOST) else outcome
+
+
+@dataclass(frozen=True, slots=True)
+class FailingCatalogue:
+    """The catalogue whose tools and undos fail where the plan says so."""
+
+    inner: Catalogue
+    plan: Plan
+
+    @property
+    def offered(self) -> Mapping[str, Tool]:
+        """Governed tools by the name agents see."""
+        return {name: FailingTool(tool, self.plan) for name, tool in self.inner.offered.items()}
+
+    def tool(self, name: str) -> Tool | None:
+        """A governed tool by its name in the config."""
+        tool = self.inner.tool(name)
+        return None if tool is None else FailingTool(tool, self.plan)
+
+    def undoer(self, name: str) -> Undoer | None:
+        """What an undo part of that name calls."""
+        undoer = self.inner.undoer(name)
+        return None if undoer is None else FailingUndo(undoer, self.plan)
+
+    def reader(self, name: str) -> Reader | None:
+        """What a capture, guard and the like of that name calls."""
+        return self.inner.reader(name)
+
+    def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
+        """Build the undo of a step."""
+        return self.inner.bind(pair, step)
+
+    def unbuildable(self, pair: Pair, step: StepFacts) -> str:
+        """Why a call's undo could never be built."""
+        return self.inner.unbuildable(pair, step)
+
+    @property
+    def invariants(self) -> tuple[str, ...]:
+        """Names of the rules."""
+        return self.inner.invariants
+
+    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+        """Names of the rules that do not hold."""
+        return await self.inner.violations(results)

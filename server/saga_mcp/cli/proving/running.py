@@ -1,0 +1,189 @@
+"""Rehearses each call with each failure, through the real engine on a log of its own, and compares the world.
+
+What became of the world is asked of the tools that read it, never of our own records; the two are then held against
+each other, because the one thing that must not happen is a saga that says "undone" over a world that is not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import json
+import tempfile
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+
+import anyio
+
+from saga_mcp.app import App, open_app
+from saga_mcp.cli.proving.faults import FailingCatalogue, Fault, Plan
+from saga_mcp.cli.proving.rehearsal import Rehearsal, Sample
+from saga_mcp.config import LoadedConfig
+from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state, summary, tally
+from saga_mcp.domain.errors import SagaError
+from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import Kind, PartAction, StepState
+from saga_mcp.engine.clock import HastyClock
+from saga_mcp.engine.port import Caller
+from saga_mcp.tools.port import InvalidArguments, ReadAnswer, ReadFailed, StepFacts, Tool, UpstreamDown
+
+_UP_WITHIN_S = 120.0
+_AT_REST_WITHIN_S = 300.0
+_PROBE_FOR_S = 10.0
+_DRAIN_S = 2.0
+_MOST_LINES = 40
+_AGENT = Caller()
+_OF_UNDOS = frozenset({Fault.UNDO_BEFORE, Fault.UNDO_LOST})
+
+
+class Verdict(StrEnum):
+    """What a rehearsal showed."""
+
+    RESTORED = "restored"
+    SAID = "differs as said"
+    """What the pair itself says that its undo does not restore, or leaves."""
+    PERSON = "left to a person"
+    """The world differs, and an attention item says so."""
+    BROKEN = "BROKEN"
+    """The world differs, and nothing says so; or the rehearsal could not be made."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """One call with one failure."""
+
+    tool: str
+    fault: Fault
+    verdict: Verdict
+    said: str = ""
+    """What the saga said at its end; or why there was none."""
+    asks_by_itself: bool = False
+    """Its undo is a person's work."""
+    differences: tuple[str, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """Whether the pair did what it promises: without being asked to, it asks a person only of a lost reply."""
+        may_ask = self.asks_by_itself or self.fault in {Fault.LOST, Fault.UNDO_LOST}
+        return self.verdict is not Verdict.BROKEN and (may_ask or self.verdict is not Verdict.PERSON)
+
+
+class CannotRehearse(Exception):
+    """The world cannot be looked at, so nothing was called."""
+
+
+async def prove(loaded: LoadedConfig, rehearsal: Rehearsal, told: Callable[[str], None]) -> list[Scene]:
+    """Rehearse everything.
+
+    Args:
+        loaded: What is rehearsed; its own saga log is not touched.
+        rehearsal: With which calls.
+        told: Called with a line for each rehearsal that begins.
+
+    Raises:
+        CannotRehearse: the world cannot be looked at.
+    """
+    plan = Plan()
+    async with _opened(loaded, plan) as app:
+        world = _World(app, rehearsal.reads)
+        await world.look()
+        scenes: list[Scene] = []
+        for sample in rehearsal.calls:
+            tool = app.catalogue.tool(sample.tool)
+            assert tool is not None  # noqa: S101 - the command has looked
+            for fault in Fault if tool.pair.kind is Kind.COMPENSABLE else (Fault.BEFORE,):
+                told(f"{sample.tool}: {fault.value}")
+                plan.due = fault
+                scene = await _scene(app, world, tool, sample, fault)
+                if not (plan.strikes(fault) and fault in _OF_UNDOS):  # an undo that calls nothing has nothing to fail
+                    scenes.append(scene)
+        await app.engine.drain(_DRAIN_S)
+    return scenes
+
+
+@contextlib.asynccontextmanager
+async def _opened(loaded: LoadedConfig, plan: Plan) -> AsyncGenerator[App]:
+    settings = replace(
+        loaded.settings, probe_for_s=min(loaded.settings.probe_for_s, _PROBE_FOR_S), reply_within_s=_AT_REST_WITHIN_S
+    )
+    with tempfile.TemporaryDirectory(prefix="saga-mcp-prove-") as folder:
+        own = replace(loaded, settings=settings, database=Path(folder) / "saga.db", database_is_default=False)
+        async with open_app(
+            own,
+            ends_soon=True,
+            clock=HastyClock(),
+            around=lambda inner: FailingCatalogue(inner, plan),
+            up_within_s=_UP_WITHIN_S,
+        ) as app:
+            yield app
+
+
+class _World:
+    def __init__(self, app: App, reads: Sequence[Sample]) -> None:
+        self._app = app
+        self._reads = reads
+
+    async def look(self) -> list[str]:
+        """What the reads say, in lines."""
+        lines: list[str] = []
+        for number, read in enumerate(self._reads, 1):
+            reader = self._app.catalogue.reader(read.tool)
+            if reader is None:
+                raise CannotRehearse(f"{read.tool} is not read-only in this config, so it cannot show the world")
+            facts = StepFacts(saga_id="", tool=read.tool, number=0, key="", args=read.args)
+            answer = await reader.read(read.args, facts)
+            if isinstance(answer, ReadFailed):
+                raise CannotRehearse(f"{read.tool}: {answer.reason}")
+            lines += [f"{read.tool} ({number}): {line}" for line in _shown(answer).splitlines()]
+        return lines
+
+
+def _shown(answer: ReadAnswer) -> str:
+    """The text, which is how a server shows it; laid out where that is JSON."""
+    try:
+        return json.dumps(json.loads(answer.text), indent=1, sort_keys=True, ensure_ascii=False)
+    except ValueError:
+        return answer.text or json.dumps(answer.result, indent=1, sort_keys=True, ensure_ascii=False)
+
+
+async def _scene(app: App, world: _World, tool: Tool, sample: Sample, fault: Fault) -> Scene:
+    scene = Scene(tool=sample.tool, fault=fault, verdict=Verdict.BROKEN)
+    before = await world.look()
+    try:
+        with anyio.fail_after(_AT_REST_WITHIN_S):
+            saga = await _call_and_abort(app, tool, sample)
+    except (SagaError, InvalidArguments, UpstreamDown) as refused:
+        return replace(scene, said=str(refused))
+    except TimeoutError:
+        return replace(scene, said=f"not at rest within {_AT_REST_WITHIN_S:g} s")
+    after = await world.look()
+    differences = tuple(difflib.unified_diff(before, after, "before", "after", n=0, lineterm=""))[2 : _MOST_LINES + 2]
+    (step,) = saga.steps
+    if fault is not Fault.BEFORE and step.state is StepState.FAILED:
+        return replace(scene, said=f"the call itself fails: {step.error}", differences=differences)
+    return replace(
+        scene,
+        verdict=_verdict(saga, tool, differs=bool(differences)),
+        said=summary(saga),
+        asks_by_itself=any(part.spec.action is PartAction.MANUAL for part in step.parts or ()),
+        differences=differences,
+    )
+
+
+async def _call_and_abort(app: App, tool: Tool, sample: Sample) -> Saga:
+    engine = app.engine
+    saga = await engine.begin(_AGENT, purpose=f"rehearsal of {sample.tool}")
+    await engine.call(tool.offered, sample.args, saga_id=saga.id, caller=_AGENT)
+    await engine.abort(saga.id, cause="agent")
+    return await engine.rest(saga.id)
+
+
+def _verdict(saga: Saga, tool: Tool, *, differs: bool) -> Verdict:
+    if reported_state(saga) == NEEDS_ATTENTION or items(saga):
+        return Verdict.PERSON
+    if not differs:
+        return Verdict.RESTORED
+    said = tool.pair.not_restored or any(case.pair.not_restored for case in tool.pair.cases)
+    return Verdict.SAID if said or tally(saga).residue else Verdict.BROKEN

@@ -1,0 +1,155 @@
+"""`saga-mcp prove`: calls are rehearsed with failures, and what is compared is the world."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import anyio
+import pytest
+from tests.servers.behind import BOUND_S, COMMAND, Behind
+from tests.servers.test_check import run
+from tests.upstream.desk import Desk
+
+pytestmark = pytest.mark.timeout(2 * BOUND_S)
+
+SAMPLES = """
+[[call]]
+tool = "ledger.add"
+args = { item = "a" }
+
+[[read]]
+tool = "ledger.look"
+"""
+UNDO = '[tools."ledger.add"]\nundo = {{ tool = "ledger.{}", args = {} }}'
+GOOD = UNDO.format("remove", '{ id = "${result.id}" }')
+IDEMPOTENT = UNDO.format("remove", '{ id = "${result.id}" }, idempotent = true')
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Desk:
+    desk = Desk(tmp_path)
+    (tmp_path / "samples.toml").write_text(SAMPLES, encoding="utf-8")
+    return desk
+
+
+async def prove(desk: Desk, *arguments: str, sandbox: str = "ledger") -> tuple[int, Any]:
+    samples = ["--samples", str(desk.folder / "samples.toml"), "--sandbox", sandbox]
+    command = [str(COMMAND), "prove", "--config", str(desk.config), *samples, "--json", *arguments]
+    with anyio.fail_after(BOUND_S):
+        done = await anyio.run_process(command, check=False)
+    return done.returncode, json.loads(done.stdout)
+
+
+def verdicts(found: Any) -> dict[str, tuple[str, bool]]:  # noqa: ANN401 - JSON
+    return {each["fault"]: (each["verdict"], each["passed"]) for each in found["rehearsals"]}
+
+
+async def test_a_pair_that_undoes_restores_the_world_whatever_fails(ledger: Desk) -> None:
+    ledger.configure(IDEMPOTENT)
+    code, found = await prove(ledger)
+    assert verdicts(found) == {
+        "none": ("restored", True),
+        "before": ("restored", True),
+        "undo_before": ("restored", True),
+        "undo_lost": ("restored", True),
+        "lost": ("person", True),  # nobody can tell its id, and it has no probe
+    }
+    assert code == 0
+    added = [line["id"] for line in ledger.lines if line["do"] == "add"]
+    removed = [line["id"] for line in ledger.lines if line["do"] == "remove"]
+    assert len(added) == 4
+    assert sorted({*removed}) == added[:3]
+    assert not (ledger.folder / "saga.db").exists()
+
+
+async def test_an_undo_that_only_says_so_is_found_out_by_the_world(ledger: Desk) -> None:
+    ledger.configure(UNDO.format("say", '{ text = "undone ${result.id}" }'))
+    code, found = await prove(ledger)
+    assert (code, verdicts(found)["none"]) == (1, ("broken", False))
+    assert found["rehearsals"][0]["saga"] == "compensated: 1 undone, 0 open"
+    assert any(line.startswith("+") and '"a"' in line for line in found["rehearsals"][0]["differences"])
+
+
+async def test_what_the_pair_says_it_does_not_restore_is_shown_and_is_no_failure(ledger: Desk) -> None:
+    ledger.configure('[tools."ledger.add"]\nundo = { leave = "entry ${args.item}" }')
+    code, found = await prove(ledger)
+    assert (code, verdicts(found)["none"]) == (0, ("said", True))
+    assert "undo_lost" not in verdicts(found)
+
+
+async def test_a_call_that_cannot_be_made_proves_nothing(ledger: Desk) -> None:
+    ledger.configure(GOOD)
+    (ledger.folder / "samples.toml").write_text(SAMPLES.replace('"a" }', '"a", mode = "fail_before" }'))
+    code, found = await prove(ledger)
+    assert (code, verdicts(found)["none"]) == (1, ("broken", False))
+    assert found["rehearsals"][0]["saga"].startswith("the call itself fails")
+
+
+@pytest.mark.parametrize("sandbox", ["", "other", "ledger,other"])
+async def test_nothing_is_called_unless_the_sandbox_is_named_exactly(ledger: Desk, sandbox: str) -> None:
+    ledger.configure(GOOD)
+    code, found = await prove(ledger, sandbox=sandbox)
+    assert (code, found["error"]["code"], ledger.lines) == (2, "usage", [])
+    assert "--sandbox ledger" in found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("samples", "said"),
+    [
+        ("[[call]]\ntool = 1\n[[read]]\ntool = 'ledger.look'", "call.0.tool"),
+        (SAMPLES.replace("ledger.add", "ledger.ad"), "did you mean ledger.add?"),
+        ("read = []\n[[call]]\ntool = 'ledger.add'", "at least one"),
+    ],
+)
+async def test_samples_that_cannot_be_used_say_why(ledger: Desk, samples: str, said: str) -> None:
+    ledger.configure(GOOD)
+    (ledger.folder / "samples.toml").write_text(samples)
+    code, found = await prove(ledger)
+    assert (code, said in found["error"]["message"], ledger.lines) == (2, True, [])
+
+
+async def test_a_world_that_only_a_writing_tool_shows_is_not_looked_at(ledger: Desk) -> None:
+    ledger.configure(GOOD)
+    (ledger.folder / "samples.toml").write_text(SAMPLES.replace("ledger.look", "ledger.say"))
+    code, found = await prove(ledger)
+    assert (code, found["error"]["code"], ledger.did) == (1, "cannot_rehearse", [])
+
+
+async def test_the_report_of_a_test_runner_counts_the_same(ledger: Desk) -> None:
+    ledger.configure(UNDO.format("say", '{ text = "undone" }'))
+    report = ledger.folder / "report.xml"
+    _, found = await prove(ledger, "--junit", str(report))
+    suite = ET.fromstring(report.read_text())  # noqa: S314 - our own
+    assert (int(suite.attrib["tests"]), int(suite.attrib["failures"])) == (len(found["rehearsals"]), found["failed"])
+    assert len(suite.findall("testcase/failure")) == found["failed"] > 0
+
+
+@pytest.mark.slow
+def test_the_pairs_of_two_real_servers_hold(tmp_path: Path) -> None:
+    behind = Behind(tmp_path)
+    behind.add_filesystem()
+    behind.add_memory()
+    file = behind.files / "a.txt"
+    file.write_text("old\n")
+    (tmp_path / "samples.toml").write_text(
+        f"""
+[[call]]
+tool = "fs.write_file"
+args = {{ path = "{file}", content = "new" }}
+[[call]]
+tool = "memory.create_entities"
+args = {{ entities = [{{ name = "A", entityType = "b", observations = ["c"] }}] }}
+[[read]]
+tool = "fs.read_text_file"
+args = {{ path = "{file}" }}
+[[read]]
+tool = "memory.read_graph"
+"""
+    )
+    code, found = run(behind, "prove", "--samples", "samples.toml", "--sandbox", "fs,memory")
+    told = {(each["tool"], each["fault"]): each["verdict"] for each in found["rehearsals"]}
+    assert (code, len(told)) == (0, 10)
+    assert {verdict for (_, fault), verdict in told.items() if fault != "lost"} == {"restored"}
