@@ -8,8 +8,8 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.e2e.product import Client, Product, Reply
-from tests.world.failing import LogAround
 from tests.world.reading import World
+from tests.world.scans import CountedScans
 from tests.world.server import eventually, served
 
 from saga_mcp.domain.values import Phase
@@ -115,7 +115,7 @@ async def test_a_whole_number_is_an_integer_however_a_host_writes_it(product: Pr
     assert [repr(line.args["cents"]) for line in product.world.did()] == ["5", "5"]
 
 
-class _SlowScan(LogAround):
+class _SlowScan(CountedScans):
     """The first scan for what dead processes left has read the log, and is not told so before `go`."""
 
     def __init__(self, inner: SagaLog) -> None:
@@ -124,12 +124,10 @@ class _SlowScan(LogAround):
         self.has_read = anyio.Event()
         self.go = anyio.Event()
         self.found: Sequence[SagaRow] = ()
-        self.begun = 0
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
         await self.may_read.wait()
-        self.begun += 1
-        rows = await self.inner.busy_sagas(realm)
+        rows = await super().busy_sagas(realm)
         if not self.has_read.is_set():
             self.found = rows
             self.has_read.set()
@@ -162,7 +160,7 @@ async def test_recovery_does_not_adopt_a_step_that_has_just_begun_in_its_own_pro
                 await logs[0].has_read.wait()
             assert [row.id for row in logs[0].found] == [saga_id]
             logs[0].go.set()
-            await eventually(lambda: logs[0].begun >= 4)  # so three of them are over
+            await logs[0].over(3)
             world.go()
         assert (await server.commit(saga_id)).phase is Phase.COMMITTED
     assert len(world.sent(tool)) == len(world.did(tool)) == 1

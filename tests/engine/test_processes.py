@@ -10,6 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.world.reading import World
+from tests.world.scans import CountedScans
 from tests.world.server import ME, SETTINGS, Server, eventually, served
 
 from saga_mcp.domain.draft import Driving
@@ -55,14 +56,15 @@ async def test_a_rollback_of_a_dead_process_is_carried_on(world: World, database
 
 @pytest.mark.case(14, 15)
 async def test_work_of_a_living_process_is_left_alone(world: World, database: Path) -> None:
-    async with served(database) as one, served(database, recovery_every_s=0.01) as two:
+    async with served(database) as one, served(database, wrap=CountedScans, recovery_every_s=0.01) as two:
+        assert isinstance(two.log, CountedScans)
         saga_id = await one.begin()
         async with anyio.create_task_group() as calls:
             calls.start_soon(lambda: one.call("reserve", saga_id, item="a", mode="hang_before"))
             await eventually(lambda: len(world.sent("reserve")) == 1)
-            for _ in range(20):
+            for _ in range(3):
+                await two.log.over(1)
                 assert (await two.engine.saga(saga_id)).step(1).state is StepState.INTENDED
-                await anyio.sleep(0.01)
             world.go()
         assert (await two.commit(saga_id)).phase is Phase.COMMITTED
     assert world.order == ["reserve(a)"]
@@ -182,6 +184,23 @@ async def test_one_damaged_saga_does_not_stop_the_recovery_of_the_others(world: 
         with pytest.raises(SagaQuarantined):
             await server.engine.saga(ids[0])
     assert world.standing == ["reserve(0)", "reserve(new)"]
+
+
+@pytest.mark.case(67)
+async def test_a_process_that_met_a_damaged_saga_goes_on_with_what_others_do(world: World, database: Path) -> None:
+    async with served(database) as one, served(database) as two:
+        bad, good = await one.begin(), await one.begin()
+        await one.call("reserve", bad, item="a")
+        with contextlib.closing(sqlite3.connect(database)) as connection, connection:
+            connection.execute("UPDATE saga_event SET facts = '{' WHERE saga_id = ? AND seq = 2", (bad,))
+        with pytest.raises(SagaQuarantined):
+            await two.abort(bad)
+        await one.call("reserve", good, item="b")
+        assert len((await two.engine.saga(good)).steps) == 1
+        reply = await two.call("reserve", good, item="c")
+        assert (reply.code, reply.step) == ("", 2)
+        assert (await one.abort(good)).phase is Phase.COMPENSATED
+    assert world.standing == ["reserve(a)"]
 
 
 async def test_a_saga_whose_recovery_meets_a_bug_does_not_stop_the_others(
