@@ -149,3 +149,20 @@ def test_what_no_schema_describes_is_said_to_be_untried(desk: Desk) -> None:
 def test_the_same_mistake_is_reported_once_where_the_file_alone_shows_it(desk: Desk) -> None:
     answer = check(desk, '[tools."up.create"]\nundo = { leave = "${reslt.id}" }', "--json")
     assert [each["message"] for each in answer.json["errors"]] == ["unknown variable reslt; did you mean result?"]
+
+
+def test_how_answers_are_read_is_tried_too(desk: Desk) -> None:
+    rules = [
+        'failed_when = "${text + 1 == text}"',
+        "result = \"${json(regex(text, 'data: (.*)'))}\"",
+        '[tools."up.create"]',
+        'failed_when = "${args.titel == text}"',
+        'no_effect_when = "${has(result.error)}"',
+        'kind = "pivot"',
+    ]
+    found = check(desk, "\n".join(rules), "--json").json
+    assert [(each["key"], each["message"][:40]) for each in found["errors"]] == [
+        ("upstreams.up.failed_when", "cannot be evaluated: an operation does n"),
+        ('tools."up.create".failed_when', "there is no args.titel; did you mean tit"),
+    ]
+    assert found["untried"] == ['tools."up.create".no_effect_when']

@@ -63,6 +63,16 @@ def _look(survey: Survey, answers: Mapping[str, Answer]) -> tuple[str, ...]:
         if (answer := listed.get(upstream.name)) is not None:
             Comparison(upstream, answer, content, shapes, called, findings).run()
     places = Places(shapes, offered)
+    for upstream in survey.upstreams:
+        if upstream.name not in listed:
+            continue
+        table = content["upstreams"][upstream.name]
+        spots = [*places.rules(upstream.rules, ("upstreams", upstream.name), table)]
+        for tool in upstream.tools:
+            name = tool.pair.tool
+            spots += places.rules(tool.rules, ("tools", name), tables.get(name, {}), name)
+        for spot in spots:
+            judge.look_at(spot)
     for name, pair in pairs.items():
         if name in tables and name in shapes:
             for place in places.of(pair, tables[name]):

@@ -15,8 +15,9 @@ from saga_mcp.config.problems import KeyPath
 from saga_mcp.domain.values import JsonObject, JsonValue, PartAction
 from saga_mcp.tools.binding import TemplateError, compile_template
 from saga_mcp.tools.pair import Capture, Pair, Probe, ReadCall, UndoEntry
-from saga_mcp.tools.undo_plan import AT_SENDING, late_args
-from saga_mcp.tools.variables import AFTER_OUTCOME, BEFORE_INTENT, NOW
+from saga_mcp.tools.undo_plan import late_args
+from saga_mcp.tools.upstream.declared import AnswerRules
+from saga_mcp.tools.variables import AFTER_OUTCOME, BEFORE_INTENT
 
 Scope: TypeAlias = Mapping[str, Schema]
 """What variables hold, by name."""
@@ -104,6 +105,24 @@ class Places:
             written: The table, as the file has it: a single undo has no index there.
         """
         yield from self._of(pair, ("tools", pair.tool), written, ())
+
+    def rules(self, rules: AnswerRules, path: KeyPath, written: Mapping[str, object], tool: str = "") -> Iterator[Spot]:
+        """How answers are read.
+
+        Args:
+            rules: Of an upstream, or of one tool.
+            path: Where they stand.
+            written: The table there; only what it says itself is looked at.
+            tool: Of which tool; empty: of all of an upstream.
+        """
+        # A failure need not look as the schema promises of a success, so of `result` nothing is known.
+        scope: Scope = {"args": self.shape(tool).takes, "text": _TEXT, "content": ANYTHING}
+        judged = {**scope, "result": ANYTHING}
+        for word, value in (("failed_when", rules.failed_when), ("no_effect_when", rules.no_effect_when)):
+            if word in written and value is not None:
+                yield Spot(path=(*path, word), value=value, scope=judged, otherwise=_NOT_KNOWN, condition=True)
+        if "result" in written:
+            yield Spot(path=(*path, "result"), value=rules.result, scope=scope, otherwise=_NOT_KNOWN)
 
     def _of(
         self, pair: Pair, path: KeyPath, written: Mapping[str, object], gates: tuple[Spot, ...]
@@ -216,8 +235,6 @@ class Places:
 
 
 _UNKNOWN = Shape()
-VARIABLES = AFTER_OUTCOME | AT_SENDING | NOW
-"""Every name that some place of a pair may see."""
 
 
 def _object(**members: Schema) -> Schema:

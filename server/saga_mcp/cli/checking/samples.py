@@ -134,10 +134,11 @@ def _object(schema: Schema, size: Size, depth: int) -> JsonValue:
 
 
 def _array(schema: Schema, size: Size, depth: int) -> JsonValue:
-    least, firsts = schema.get("minItems"), schema.get("prefixItems")
-    count = max(int(least) if isinstance(least, int | float) else 0, 1 if size is Size.FULL and depth > 0 else 0)
+    items, least, firsts = as_schema(schema.get("items")), schema.get("minItems"), schema.get("prefixItems")
+    one = 1 if size is Size.FULL and depth > 0 and items else 0  # of items that nothing describes, none would be right
+    count = max(int(least) if isinstance(least, int | float) else 0, one)
     made = [_value(as_schema(each), size, depth - 1) for each in firsts] if isinstance(firsts, list) else []
-    return made + [_value(as_schema(schema.get("items")), size, depth - 1) for _ in range(min(count, 100) - len(made))]
+    return made + [_value(items, size, depth - 1) for _ in range(min(count, 100) - len(made))]
 
 
 def _scalar(kind: str, schema: Schema, size: Size) -> JsonValue:
