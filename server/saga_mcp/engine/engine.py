@@ -6,7 +6,6 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from difflib import get_close_matches
-from functools import partial
 from typing import Self
 
 import anyio
@@ -14,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import LogUnavailable, SagaNotFound
-from saga_mcp.domain.events import Event, SagaOpened, StepPlan
+from saga_mcp.domain.events import Event, SagaOpened
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.person_decisions import resolve_landed
 from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
@@ -39,14 +38,14 @@ from saga_mcp.engine.port import (
 )
 from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.reading import ReadOnlyCalls
+from saga_mcp.engine.steps import Called, Steps
 from saga_mcp.engine.stranded import Stranded
-from saga_mcp.engine.ticket import Order, Ticket, plan_of
+from saga_mcp.engine.ticket import plan_of
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
 from saga_mcp.tools.hidden import pair_for
-from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import Arguments, Catalogue, Tool
+from saga_mcp.tools.port import Catalogue, Tool
 
 
 class Engine:
@@ -57,13 +56,12 @@ class Engine:
         self._tasks = tasks
         self._driver = LocalDriver(workshop, tasks)
         self._forward = Forward(workshop, self._driver, tasks)
-        self._delivery = Delivery()
-        self._first_turns = FirstTurns(workshop, self._delivery)
+        delivery = Delivery()
+        self._first_turns = FirstTurns(workshop, delivery)
+        self._steps = Steps(workshop, self._driver, self._forward, delivery, tasks)
         self._idling = Idling(workshop, self._driver)
         self._reads = ReadOnlyCalls(workshop, tasks)
         self.probing = Probing(workshop, tasks)
-        self._running: set[Ticket] = set()
-        self._idle = anyio.Event()
         self._draining = False
 
     @property
@@ -139,61 +137,15 @@ class Engine:
         if pair.kind is Kind.READ_ONLY:
             audited = saga_id is not None and self._shop.settings.audit_reads
             return await self._reads.call(tool, args, (await self.saga(saga_id)).id if audited and saga_id else "")
-        plan = plan_of(pair, args.json, step_key, caller)
+        called = Called(tool=tool, pair=pair, plan=plan_of(pair, args.json, step_key, caller), args=args)
         if saga_id is not None:
-            return await self._step(tool, pair, plan, args, named_saga(saga_id), None, receipt)
+            return await self._steps.run(called, named_saga(saga_id), opening=None, receipt=receipt)
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
-        async with self._first_turns.saga_for(caller, plan) as (implicit, mine):
+        async with self._first_turns.saga_for(caller, called.plan) as (implicit, mine):
             opening = self._opening(caller, implicit=True)
-            reply = await self._step(tool, pair, plan, args, implicit, opening, receipt)
+            reply = await self._steps.run(called, implicit, opening=opening, receipt=receipt)
         return replace(reply, opened=mine)
-
-    async def _step(
-        self,
-        tool: Tool,
-        pair: Pair,
-        plan: StepPlan,
-        args: Arguments,
-        saga_id: str,
-        opening: SagaOpened | None,
-        receipt: Receipt | None,
-    ) -> CallReply:
-        ticket = Ticket(saga_id=saga_id, args=args)
-        order = Order(tool=tool, pair=pair, plan=plan, opening=opening, arrival=self._delivery.arrived(saga_id))
-        deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
-        self._delivery.expect(ticket)
-        self._start(order, ticket)
-        try:
-            await ticket.wait(self._shop.settings.reply_within_s, self._shop.clock)
-            reply = await self._reply(ticket, deadline)
-        except anyio.get_cancelled_exc_class():
-            ticket.give_up()
-            self._lose(ticket, order)
-            raise
-        except BaseException:
-            self._delivery.refused(ticket)
-            raise
-        if reply.answer is None:
-            self._lose(ticket, order)
-        else:
-            self._delivery.leaves(ticket)
-            sent = partial(self._delivery.sent, ticket, reply.saga.seq if reply.saga is not None else 0)
-            if receipt is None:
-                sent()
-            else:
-                receipt.follow(sent, partial(self._lose, ticket, order))
-        return reply
-
-    def _lose(self, ticket: Ticket, order: Order) -> None:
-        """The caller does not get this step's answer: an equal call will be told it (S8.1)."""
-        self._delivery.lost(ticket, order)
-        if not self._tasks.cancel_scope.cancel_called:  # else there is nobody left to record it, as after a kill
-            self._tasks.start_soon(self._record_lost, ticket)
-
-    async def _record_lost(self, ticket: Ticket) -> None:
-        if await self._forward.record_lost(ticket):
-            self._delivery.recorded(ticket)
 
     def _tool(self, offered: str) -> Tool:
         tool = self._shop.catalogue.offered.get(offered)
@@ -214,46 +166,6 @@ class Engine:
             key=key,
             purpose=purpose,
             implicit=implicit,
-        )
-
-    def _start(self, order: Order, ticket: Ticket) -> None:
-        async def run() -> None:
-            try:
-                await self._forward.run(order, ticket)
-            finally:
-                self._running.discard(ticket)
-                if not self._running:
-                    self._idle.set()
-
-        self._running.add(ticket)
-        self._tasks.start_soon(run)
-
-    async def _reply(self, ticket: Ticket, deadline: float) -> CallReply:
-        saga = ticket.saga
-        if ticket.error is not None:
-            if saga is None:
-                raise ticket.error
-            # The call was sent, and what came of it could not be stored.
-            return CallReply(code="outcome_unknown", saga_id=saga.id, saga=saga, step=ticket.number)
-        if saga is None:
-            ticket.withdraw()  # raises, unless the log is taking the intent just now, or does not say whether it has
-            return CallReply(code="still_running", saga_id=ticket.saga_id)
-        if not ticket.known.is_set():
-            return CallReply(code="still_running", saga_id=saga.id, saga=saga, step=ticket.number)
-        if saga.phase is Phase.COMPENSATING:
-            saga = await settled(saga, deadline, self._shop, self._driver)
-        step = saga.step(ticket.number)
-        in_doubt = not step.settled and step.landed is None
-        succeeded = ticket.answer is not None and not ticket.answer.is_error and step.landed is True  # see failed_when
-        code = "" if succeeded else "outcome_unknown" if in_doubt else "step_failed"
-        return CallReply(
-            answer=ticket.answer,
-            code=code,
-            saga_id=saga.id,
-            saga=saga,
-            step=ticket.number,
-            replayed=ticket.replayed,
-            was_idle=ticket.was_idle,
         )
 
     # --- sagas --------------------------------------------------------------------------------------------------------
@@ -376,9 +288,7 @@ class Engine:
         self._driver.stop()
         self._forward.stop()
         with anyio.move_on_after(grace_s):
-            while self._running:
-                self._idle = anyio.Event()
-                await self._idle.wait()
+            await self._steps.ended()
             await self._driver.stopped()
             await self._reads.recorded()
 

@@ -1,0 +1,147 @@
+"""A request's side of a step: it orders it, waits for it, and follows what becomes of its reply (DESIGN rule 6, S8.1).
+
+Apart from `forward`, which does the step in a task of its own whether or not anybody waits for it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+from anyio.abc import TaskGroup
+
+from saga_mcp.domain.events import SagaOpened, StepPlan
+from saga_mcp.domain.values import Phase
+from saga_mcp.engine.delivery import Delivery
+from saga_mcp.engine.forward import Forward
+from saga_mcp.engine.port import CallReply, Receipt, SagaDriver
+from saga_mcp.engine.ticket import Order, Ticket
+from saga_mcp.engine.waiting import settled
+from saga_mcp.engine.workshop import Workshop
+from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.port import Arguments, Tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Called:
+    """One governed call, decoded."""
+
+    tool: Tool
+    pair: Pair
+    plan: StepPlan
+    args: Arguments
+
+
+class Steps:
+    """The steps that requests of this process wait for."""
+
+    def __init__(
+        self, workshop: Workshop, driver: SagaDriver, forward: Forward, delivery: Delivery, tasks: TaskGroup
+    ) -> None:
+        self._shop = workshop
+        self._driver = driver
+        self._forward = forward
+        self._delivery = delivery
+        self._tasks = tasks
+        self._running: set[Ticket] = set()
+        self._idle = anyio.Event()
+
+    async def ended(self) -> None:
+        """Return when no step runs here."""
+        while self._running:
+            self._idle = anyio.Event()
+            await self._idle.wait()
+
+    async def run(
+        self, called: Called, saga_id: str, *, opening: SagaOpened | None, receipt: Receipt | None
+    ) -> CallReply:
+        """Have a step run, and wait for its outcome for as long as a reply may take.
+
+        Args:
+            called: what is called.
+            saga_id: in which saga.
+            opening: opens that saga with the step's intent, where it is new.
+            receipt: is told what to do once the reply is written, or lost; without one it counts as sent at once.
+        """
+        ticket = Ticket(saga_id=saga_id, args=called.args)
+        order = Order(
+            tool=called.tool,
+            pair=called.pair,
+            plan=called.plan,
+            opening=opening,
+            arrival=self._delivery.arrived(saga_id),
+        )
+        deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
+        self._delivery.expect(ticket)
+        self._start(order, ticket)
+        try:
+            await ticket.wait(self._shop.settings.reply_within_s, self._shop.clock)
+            reply = await self._reply(ticket, deadline)
+        except anyio.get_cancelled_exc_class():
+            ticket.give_up()
+            self._lose(ticket, order)
+            raise
+        except BaseException:
+            self._delivery.refused(ticket)
+            raise
+        if reply.answer is None:
+            self._lose(ticket, order)
+        else:
+            self._delivery.leaves(ticket)
+            sent = partial(self._delivery.sent, ticket, reply.saga.seq if reply.saga is not None else 0)
+            if receipt is None:
+                sent()
+            else:
+                receipt.follow(sent, partial(self._lose, ticket, order))
+        return reply
+
+    def _lose(self, ticket: Ticket, order: Order) -> None:
+        """The caller does not get this step's answer: an equal call will be told it (S8.1)."""
+        self._delivery.lost(ticket, order)
+        if not self._tasks.cancel_scope.cancel_called:  # else there is nobody left to record it, as after a kill
+            self._tasks.start_soon(self._record_lost, ticket)
+
+    async def _record_lost(self, ticket: Ticket) -> None:
+        if await self._forward.record_lost(ticket):
+            self._delivery.recorded(ticket)
+
+    def _start(self, order: Order, ticket: Ticket) -> None:
+        async def run() -> None:
+            try:
+                await self._forward.run(order, ticket)
+            finally:
+                self._running.discard(ticket)
+                if not self._running:
+                    self._idle.set()
+
+        self._running.add(ticket)
+        self._tasks.start_soon(run)
+
+    async def _reply(self, ticket: Ticket, deadline: float) -> CallReply:
+        saga = ticket.saga
+        if ticket.error is not None:
+            if saga is None:
+                raise ticket.error
+            # The call was sent, and what came of it could not be stored.
+            return CallReply(code="outcome_unknown", saga_id=saga.id, saga=saga, step=ticket.number)
+        if saga is None:
+            ticket.withdraw()  # raises, unless the log is taking the intent just now, or does not say whether it has
+            return CallReply(code="still_running", saga_id=ticket.saga_id)
+        if not ticket.known.is_set():
+            return CallReply(code="still_running", saga_id=saga.id, saga=saga, step=ticket.number)
+        if saga.phase is Phase.COMPENSATING:
+            saga = await settled(saga, deadline, self._shop, self._driver)
+        step = saga.step(ticket.number)
+        in_doubt = not step.settled and step.landed is None
+        succeeded = ticket.answer is not None and not ticket.answer.is_error and step.landed is True  # see failed_when
+        code = "" if succeeded else "outcome_unknown" if in_doubt else "step_failed"
+        return CallReply(
+            answer=ticket.answer,
+            code=code,
+            saga_id=saga.id,
+            saga=saga,
+            step=ticket.number,
+            replayed=ticket.replayed,
+            was_idle=ticket.was_idle,
+        )
