@@ -40,6 +40,7 @@ class Call:
     tool: str
     tag: str
     step_key: str
+    caller: Caller = ME
 
 
 @dataclass
@@ -60,8 +61,14 @@ class Schedule:
         self.machine = Machine(dice, settings, trouble=dice.choice([0.1, 0.5, 1.0]))
         self.sagas: list[str] = []
         self.calls: list[Call] = []
-        self.answered: set[str] = set()
-        """Tags of calls whose answer an agent has: an equal one is a new call."""
+        self.heard: set[str] = set()
+        """Tags of calls whose answer an agent has."""
+        self.made_anew: set[str] = set()
+        """Tags of calls that were made again and are no repeats (S8.3): a new effect is due."""
+        self.senders: dict[str, set[str]] = {}
+        """Processes that were asked for each tag."""
+        self.unheard: dict[str, list[Call]] = {}
+        """What each process was asked for and has not answered: what agents ask again."""
 
     @property
     def outside(self) -> Outside:
@@ -129,6 +136,9 @@ class Schedule:
         dice, engine = self.dice, process.engine
         if not self.sagas or dice.random() < 0.05:
             return partial(self._begin, process)
+        unheard = self.unheard.get(process.fate.name)
+        if unheard and dice.random() < 0.5:
+            return partial(self._call, process, dice.choice(unheard), again=True)
         saga_id = dice.choice(self.sagas)
         what = dice.random()
         if what < 0.06:
@@ -146,8 +156,9 @@ class Schedule:
         tool = dice.choice(AFTER_PIVOT if head and head.pivot and dice.random() < 0.8 else FIRST)
         number = len(self.calls)
         step_key = f"k{number}" if dice.random() < 0.3 else ""
-        named = saga_id if step_key or dice.random() < 0.95 else None
-        call = Call(named, tool, f"c{number}", step_key)
+        named = saga_id if step_key or dice.random() < 0.75 else None
+        caller = ME if named or dice.random() < 0.2 else Caller(conversation=f"chat{number}")
+        call = Call(named, tool, f"c{number}", step_key, caller)
         self.calls.append(call)
         return partial(self._call, process, call, again=False)
 
@@ -165,11 +176,17 @@ class Schedule:
 
     async def _call(self, process: Process, call: Call, *, again: bool) -> None:
         outside = self.outside
-        if again and not call.step_key:
-            self.answered.add(call.tag)  # a process knows only of its own replies
+        senders = self.senders.setdefault(call.tag, set())
+        senders.add(process.fate.name)
+        nameless = call.saga_id is None and not call.caller.conversation
+        if not call.step_key and (call.tag in self.heard or len(senders) > 1 or (again and nameless)):
+            self.made_anew.add(call.tag)  # a process knows only of its own replies
+        unheard = self.unheard.setdefault(process.fate.name, [])
+        if call not in unheard:
+            unheard.append(call)
         try:
             reply = await process.engine.call(
-                call.tool, {"tag": call.tag}, saga_id=call.saga_id, step_key=call.step_key, caller=ME
+                call.tool, {"tag": call.tag}, saga_id=call.saga_id, step_key=call.step_key, caller=call.caller
             )
         except NOT_SENT as error:
             outside.note(f"{process.fate.name} refuses {call.tag}: {type(error).__name__}")
@@ -178,6 +195,10 @@ class Schedule:
         outside.note(
             f"{process.fate.name} answers {call.tag}: {reply.code or 'ok'}{' again' if reply.replayed else ''}"
         )
+        if reply.answer is not None:
+            if call in unheard:
+                unheard.remove(call)
+            self.heard.add(call.tag)
         if reply.saga is not None and reply.saga.id not in self.sagas:
             self.sagas.append(reply.saga.id)
         if reply.code == "" and reply.saga is not None:
@@ -235,7 +256,7 @@ class Schedule:
             outside.check_final(saga)
         for call in self.calls:
             keys = outside.of_tags.get(call.tag, set[str]())
-            if call.tag not in self.answered and not any(recorded[key].state is StepState.EXEMPT for key in keys):
+            if call.tag not in self.made_anew and not any(recorded[key].state is StepState.EXEMPT for key in keys):
                 standing = sum(outside.landed(key) for key in keys)
                 outside.must(standing <= 1, f"{call.tag} took effect {standing} times for one call")
 

@@ -26,6 +26,7 @@ from saga_mcp.domain.undo_decisions import UndoMiss
 from saga_mcp.domain.values import Effect, PartState, StepState
 from saga_mcp.engine import forward, probing, undoing
 from saga_mcp.engine.drivers.local import LocalDriver
+from saga_mcp.engine.first_turn import FirstTurns
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import Decided, Decision
 from saga_mcp.tools.port import Absent, NoVerdict, UndoMissed, Undone
@@ -175,6 +176,27 @@ def step_key_not_looked_at() -> AbstractContextManager[object]:
     return patch.object(repeats, "_by_key", new)
 
 
+def lost_answers_taken_for_heard() -> AbstractContextManager[object]:
+    def never(_self: repeats.KnownReplies, _saga: Saga, _step: Step) -> bool:
+        return False
+
+    return patch.object(repeats.KnownReplies, "lost_of", never)
+
+
+def equal_calls_not_looked_at() -> AbstractContextManager[object]:
+    def nothing(*_: object) -> None:
+        return None
+
+    return patch.object(repeats, "_by_answer", nothing)
+
+
+def first_calls_not_found_again() -> AbstractContextManager[object]:
+    async def nothing(*_: object) -> None:
+        return None
+
+    return patch.object(FirstTurns, "_opened_before", nothing)
+
+
 @contextmanager
 def _both(*places: tuple[object, str], to: object) -> Generator[None]:
     with ExitStack() as planted:
@@ -199,6 +221,9 @@ FAULTS: dict[Planting, str] = {
     undo_of_a_dead_process_counted_as_not_sent: "was sent again on a guess",
     call_of_a_dead_process_counted_as_absent: "is failed and stands",
     step_key_not_looked_at: "times for one call",
+    lost_answers_taken_for_heard: "times for one call",
+    equal_calls_not_looked_at: "times for one call",
+    first_calls_not_found_again: "times for one call",
 }
 """Each fault with what the judge says of it."""
 
