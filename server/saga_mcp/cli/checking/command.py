@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
 
 import anyio
 
@@ -12,7 +11,7 @@ from saga_mcp.cli.adopting.asking import Answer, Listed
 from saga_mcp.cli.checking.asking import ask, shapes_of
 from saga_mcp.cli.checking.comparing import Comparison
 from saga_mcp.cli.checking.judging import Judge
-from saga_mcp.cli.checking.places import Places
+from saga_mcp.cli.checking.places import Places, table_at
 from saga_mcp.config import ConfigProblem, Survey
 
 
@@ -48,11 +47,10 @@ def check(survey: Survey, *, offline: bool, told: Callable[[str], None]) -> Chec
 
 
 def _look(survey: Survey, answers: Mapping[str, Answer]) -> tuple[str, ...]:
-    findings, content = survey.findings, cast("Mapping[str, Mapping[str, Any]]", survey.content)
+    findings, content = survey.findings, survey.content
     shapes = shapes_of(survey.registries, survey.upstreams, answers)
     listed = {name: answer for name, answer in answers.items() if isinstance(answer, Listed)}
     judge = Judge(shapes, frozenset(listed), findings)
-    tables = content.get("tools", {})
     pairs = {tool.name: tool.pair for registry in survey.registries for tool in registry.tools}
     offered = {tool.name: tool.registered.name for registry in survey.registries for tool in registry.tools}
     for upstream in survey.upstreams:
@@ -66,15 +64,15 @@ def _look(survey: Survey, answers: Mapping[str, Answer]) -> tuple[str, ...]:
     for upstream in survey.upstreams:
         if upstream.name not in listed:
             continue
-        table = content["upstreams"][upstream.name]
-        spots = [*places.rules(upstream.rules, ("upstreams", upstream.name), table)]
+        path = ("upstreams", upstream.name)
+        spots = [*places.rules(upstream.rules, path, table_at(content, *path))]
         for tool in upstream.tools:
             name = tool.pair.tool
-            spots += places.rules(tool.rules, ("tools", name), tables.get(name, {}), name)
+            spots += places.rules(tool.rules, ("tools", name), table_at(content, "tools", name), name)
         for spot in spots:
             judge.look_at(spot)
     for name, pair in pairs.items():
-        if name in tables and name in shapes:
-            for place in places.of(pair, tables[name]):
+        if (table := table_at(content, "tools", name)) and name in shapes:
+            for place in places.of(pair, table):
                 judge.look_at(place)
     return tuple(dict.fromkeys(judge.untried))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from saga_mcp.cli.adopting.suggesting import AS_OF, Suggestions, suggestions_for
-from saga_mcp.cli.checking.places import Shape
+from saga_mcp.cli.checking.places import Shape, table_at
 from saga_mcp.cli.checking.schemas import is_open, properties
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.problems import KeyPath, did_you_mean
@@ -38,7 +38,7 @@ class Comparison:
 
     upstream: DeclaredUpstream
     listed: Listed
-    content: Mapping[str, Mapping[str, Mapping[str, object]]]
+    content: Mapping[str, object]
     """The config."""
     shapes: Mapping[str, Shape]
     called: frozenset[str]
@@ -68,10 +68,12 @@ class Comparison:
     def _path(self, tool: str) -> KeyPath:
         """Where the config speaks of a tool."""
         name = self.upstream.name
-        if f"{name}.{tool}" in self.content.get("tools", {}):
+        if f"{name}.{tool}" in table_at(self.content, "tools"):
             return ("tools", f"{name}.{tool}")
-        reads = cast("list[str]", self.content["upstreams"][name].get("read_only", []))
-        return ("upstreams", name, "read_only", reads.index(tool)) if tool in reads else ("upstreams", name)
+        reads = table_at(self.content, "upstreams", name).get("read_only")
+        if isinstance(reads, list) and tool in reads:
+            return ("upstreams", name, "read_only", cast("list[object]", reads).index(tool))
+        return ("upstreams", name)
 
     def _names(self, path: KeyPath, declared: DeclaredUpstreamTool) -> None:
         if not declared.listed:

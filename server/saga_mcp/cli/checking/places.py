@@ -153,8 +153,7 @@ class Places:
             place = (*path, "cases", number)
             when = replace(spot, path=(*place, "when"), value=case.when, condition=True)
             yield when
-            inner = cast("list[Mapping[str, object]]", written.get("cases", ()))
-            yield from self._of(case.pair, place, inner[number] if number < len(inner) else {}, (*gates, when))
+            yield from self._of(case.pair, place, table_at(written, "cases", number), (*gates, when))
 
     def _scope(self, pair: Pair) -> Scope:
         shape = self.shape(pair.tool)
@@ -235,6 +234,18 @@ class Places:
 
 
 _UNKNOWN = Shape()
+
+
+def table_at(content: object, *path: str | int) -> Mapping[str, object]:
+    """A table of the config as the file has it; an empty one where there is something else."""
+    for part in path:
+        if isinstance(part, str) and isinstance(content, dict):
+            content = cast("dict[str, object]", content).get(part)
+        elif isinstance(part, int) and isinstance(content, list) and part < len(cast("list[object]", content)):
+            content = cast("list[object]", content)[part]
+        else:
+            return {}
+    return cast("Mapping[str, object]", content) if isinstance(content, dict) else {}
 
 
 def _object(**members: Schema) -> Schema:
