@@ -49,7 +49,7 @@ def read_only(product: Product) -> Generator[None]:
 
 
 READ_ONLY_SQLITE = """
-import functools, os, sqlite3
+import os, sqlite3
 
 class Cursor(sqlite3.Cursor):
     def execute(self, statement, *more):
@@ -59,11 +59,16 @@ class Cursor(sqlite3.Cursor):
             raise error
         return super().execute(statement, *more)
 
-class Connection(sqlite3.Connection):
-    def cursor(self, factory=Cursor):
-        return super().cursor(factory)
+real = sqlite3.connect
 
-sqlite3.connect = functools.partial(sqlite3.connect, factory=Connection)
+def connect(*where, factory=sqlite3.Connection, **how):
+    class Connection(factory):
+        def cursor(self, factory=Cursor):
+            return super().cursor(factory)
+
+    return real(*where, factory=Connection, **how)
+
+sqlite3.connect = connect
 """
 
 

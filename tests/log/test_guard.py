@@ -40,6 +40,63 @@ async def test_a_tool_cannot_open_the_files_of_the_log(path: Path, read: Callabl
     assert path.read_bytes()
 
 
+def by_hard_link(path: Path) -> None:
+    link = path.with_name("link")
+    link.hardlink_to(path)
+    link.read_bytes()
+
+
+def by_symlink(path: Path) -> None:
+    link = path.with_name("link")
+    link.symlink_to(path)
+    link.read_bytes()
+
+
+def within_its_folder(path: Path) -> None:
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.close(os.open(path.name, os.O_RDONLY, dir_fd=folder))
+    finally:
+        os.close(folder)
+
+
+def by_a_link_within_its_folder(path: Path) -> None:
+    path.with_name("link").symlink_to(path.name)
+    within_its_folder(path.with_name("link"))
+
+
+def in_a_walk(path: Path) -> None:
+    for _, _, files, folder in os.fwalk(path.parent.parent):
+        if path.name in files:
+            os.close(os.open(path.name, os.O_RDONLY, dir_fd=folder))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links and open folders")
+@pytest.mark.parametrize("suffix", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("read", [by_hard_link, by_symlink, within_its_folder, by_a_link_within_its_folder, in_a_walk])
+async def test_other_ways_to_the_same_file_are_seen(path: Path, read: Callable[[Path], object], suffix: str) -> None:
+    async with SqlSagaLog.open(path) as log:
+        await log.decide("sg-a", opening())
+        with pytest.raises(PermissionError, match="outside of the folders"):
+            read(Path(f"{path}{suffix}"))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="open folders")
+async def test_a_walk_through_other_folders_is_nobodys_business(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where the log lies in the current folder."""
+    other = tmp_path / "elsewhere" / "notes"
+    other.parent.mkdir()
+    other.write_text("mine")
+    monkeypatch.chdir(tmp_path)
+    async with SqlSagaLog.open(path) as log:
+        await log.decide("sg-a", opening())
+        within_its_folder(other)
+        Path("elsewhere/notes").read_bytes()
+        shutil.rmtree(other.parent)
+
+
 async def test_a_file_of_the_same_name_elsewhere_is_nobodys_business(path: Path, tmp_path: Path) -> None:
     other = tmp_path / "elsewhere" / path.name
     other.parent.mkdir()

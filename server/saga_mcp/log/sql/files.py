@@ -55,29 +55,59 @@ NETWORK_FILE_SYSTEMS: Final = frozenset(
 Identity: TypeAlias = tuple[int, int]
 """Device and inode: which file a path names."""
 
+Sides: TypeAlias = tuple[Identity | None, Identity | None]
+"""The write-ahead log and its index; None where there is none."""
 
-def identity(path: Path) -> Identity | None:
-    """Which file lies at `path`; None: none."""
+
+def identity(path: Path, file: str = "") -> Identity | None:
+    """Which file lies at `path`, or at the `file` beside it; None: none."""
+    found = status(path, file)
+    return None if found is None else (found.st_dev, found.st_ino)
+
+
+def status(path: Path, file: str = "") -> os.stat_result | None:
+    """What the operating system says of `path`, or of the `file` beside it; None: it is not there.
+
+    Raises:
+        LogReadOnly: it does not say.
+    """
     try:
-        found = path.stat()
+        return os.stat(file or path)  # noqa: PTH116 - at each transaction, and a Path costs more than the call
     except FileNotFoundError:
         return None
     except OSError as error:
         raise refused(path, error) from error
-    return found.st_dev, found.st_ino
 
 
-def require_same(path: Path, opened: Identity | None) -> None:
-    """Check that `path` still names the file that was opened.
+def gone(path: Path) -> LogGone:
+    """`path` does not name the file that was opened any more: what is written now would be lost."""
+    return LogGone(
+        f"saga log {path} was moved, replaced or deleted while saga-mcp was using it; {NOTHING}. "
+        "Put it back where it was, or restart saga-mcp."
+    )
 
-    Raises:
-        LogGone: it was moved, replaced or deleted; what is written now would be lost.
+
+def side_files(path: Path) -> tuple[str, str]:
+    """The files that SQLite keeps beside a database in use: its write-ahead log, and the index of that."""
+    return f"{path}-wal", f"{path}-shm"
+
+
+def sides(path: Path) -> Sides:
+    """Which files lie beside the database at `path`."""
+    wal, shm = side_files(path)
+    return identity(path, wal), identity(path, shm)
+
+
+def sides_gone(path: Path) -> LogGone:
+    """The side files are no longer those that a connection works with.
+
+    SQLite does not look: it goes on with files that nobody else finds any more, and the next process begins new ones.
     """
-    if identity(path) != opened:
-        raise LogGone(
-            f"saga log {path} was moved, replaced or deleted while saga-mcp was using it; {NOTHING}. "
-            "Put it back where it was, or restart saga-mcp."
-        )
+    return LogGone(
+        f"a file beside the saga log {path} ({path.name}-wal or {path.name}-shm) was moved, replaced or deleted while "
+        f"saga-mcp was using it; {NOTHING}. Stop every saga-mcp that uses this log, start again, and look at the open "
+        "sagas before you go on: the last steps may be missing."
+    )
 
 
 def require_local(path: Path, file_system_of: FileSystemOf) -> None:

@@ -94,9 +94,8 @@ class SqlSagaLog:
             busy_budget_s=busy_budget_s,
         )
         log = cls(file.path, writer, read_thread, folds, poll_s)
-        side_files = (Path(f"{file.path}{suffix}") for suffix in ("-wal", "-shm"))
         try:
-            with guarded(file.path, *side_files):
+            with guarded(file.path, *map(Path, files.side_files(file.path))):
                 yield log
         finally:
             await log.aclose()
