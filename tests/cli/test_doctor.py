@@ -141,3 +141,25 @@ def test_locks_of_dead_processes_are_counted(project: Project) -> None:
     (directory_of(project.folder / "saga.db") / "own-dead.lock").write_text("{}")
     assert inspect(project.folder / "saga.db").stale_owners == 1
     assert "1 lock of dead processes" in project.run("doctor").out
+
+
+def test_a_log_that_was_deleted_under_a_server_is_an_error(project: Project) -> None:
+    project.saga(("book", "room"))
+    with project.serving() as server:
+        for file in project.folder.glob("saga.db*"):
+            if file.is_file():
+                file.unlink()
+        assert found(project, code=1)["log"] == [
+            ("error", "put it back, or restore a backup; its open sagas are in it")
+        ]
+        listed = project.run("list")
+        assert listed.code == 1
+        assert f"was moved or deleted while a living process (pid {server.pid}) was using it" in listed.err
+        assert not (project.folder / "saga.db").exists()
+
+
+def test_open_sagas_of_a_realm_that_nobody_drives_are_named(project: Project) -> None:
+    project.saga(("book", "room"))
+    project.config.write_text(project.config.read_text().replace('name = "shop"', 'name = "store"', 1))
+    assert ("warn", 'if the realm was renamed: name = "shop" under [saga]') in found(project, code=0)["sagas"]
+    assert "1 open saga of realm shop, which nobody drives" in project.run("doctor").out

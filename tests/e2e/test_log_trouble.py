@@ -231,6 +231,25 @@ async def _is_told_that_it_is_not_known(agent: Client, step: int) -> None:
     await eventually(lambda: "outcome_waits_for_the_log" in agent.log)
 
 
+async def test_a_server_that_others_do_not_see_says_that_it_undoes_nothing(product: Product) -> None:
+    """Its file beside the log was removed."""
+    product.configure("reply_within_s = 1.0")
+    async with product.serve() as agent:
+        saga_id = await agent.begin()
+        await agent.call("reserve", item="a", saga_id=saga_id)
+        shutil.rmtree(product.database.with_name("saga.db.owners"))
+        await eventually(lambda: "claim_lost" in agent.log)
+        aborted = await agent.call("saga_abort", saga_id=saga_id)
+        assert (aborted.is_error, aborted.code) == (True, "log_unavailable")
+        (move,) = (await agent.status(saga_id))["next"]
+        for said in (aborted.text, move):
+            assert "does nothing more" in said
+            assert "restart the server" in said
+    async with product.serve() as agent:
+        await agent.until(saga_id, "compensated")
+    assert product.world.order == ["reserve(a)", "release(a)"]
+
+
 async def test_a_server_on_a_read_only_disk_does_not_start_and_says_why(tmp_path: Path, small_disk: Path) -> None:
     """A real one, which also root cannot write to."""
     product = Product(tmp_path, database=f"{small_disk}/saga.db")

@@ -134,6 +134,7 @@ class Script:
     reply: CallReply | Exception | Callable[[], Awaitable[CallReply]] = field(default_factory=CallReply)
     state: Saga | Exception = field(default_factory=lambda: Saga(id=SAGA_ID))
     rows: Sequence[SagaRow] = ()
+    works: bool = True
     settings: EngineSettings = field(default_factory=lambda: EngineSettings(realm="test"))
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
 

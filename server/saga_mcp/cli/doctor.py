@@ -147,7 +147,10 @@ def _log(ground: Ground, seen: LogInspection) -> Iterator[Check]:
     where = ground.database
     yield from _place(ground, seen)
     if not seen.exists:
-        if seen.parent_exists or ground.loaded.database_is_default:
+        if seen.alive:
+            says = f"{where} was moved or deleted: {servers_words(list(seen.alive))}, and used it"
+            yield Check("log", "error", says, "put it back, or restore a backup; its open sagas are in it")
+        elif seen.parent_exists or ground.loaded.database_is_default:
             yield Check("log", "ok", f"{where} is not there yet; the first server makes it")
         return
     if seen.mode & 0o077:
@@ -223,10 +226,16 @@ async def _sagas(ground: Ground) -> list[Check]:
         async with open_log(ground) as log:
             found = await rows(log, ground.realm, open_only=True)
             items = await waiting(log, ground.realm)
+            others = await log.realms()
             due = len(await log.busy_sagas(ground.realm))
     except (LogError, CommandFailed) as error:
         return [Check("log", "error", str(error), "see above")]
     checks = [Check("sagas", "ok", f"{len(found)} open")]
+    driven = {owner.serves for owner in ground.alive()} | {ground.realm}
+    for realm, left in others.items():
+        if left and realm not in driven:
+            says = f"{count(left, 'open saga')} of realm {realm}, which nobody drives"
+            checks.append(Check("sagas", "warn", says, f'if the realm was renamed: name = "{realm}" under [saga]'))
     if due and not ground.servers():
         says = f"{count(due, 'saga')} left with something due, and no server alive"
         checks.append(Check("sagas", "warn", says, "saga-mcp recover"))

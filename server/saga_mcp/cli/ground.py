@@ -130,6 +130,13 @@ async def open_app(ground: Ground, *, drive: bool) -> AsyncGenerator[App]:
     Raises:
         CommandFailed: there is no saga log, or it cannot be used.
     """
+    if not ground.database_exists() and (alive := ground.alive()):
+        pids = ", ".join(str(each.pid) for each in alive)
+        raise CommandFailed(
+            f"The saga log {ground.database} was moved or deleted while a living process (pid {pids}) was using it. "
+            "Put it back, or restore a backup: its open sagas are in it.",
+            code="no_saga_log",
+        )
     if not ground.database_exists():
         raise CommandFailed(
             f"There is no saga log at {ground.database} yet (config {ground.path}, realm {ground.realm}), so there is "

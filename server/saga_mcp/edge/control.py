@@ -141,6 +141,8 @@ async def _abort(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> ty
     look = Look.at(saga)
     if saga.abort_wanted is not None:
         return refusal("step_unsettled", wording.abort_deferred(saga, desk.names), look=look)
+    if saga.phase is Phase.COMPENSATING and not desk.service.works:
+        return refusal("log_unavailable", wording.abort_only_recorded(saga), look=look)
     text = wording.trailing(look, 0, desk.names)
     if look.needs_person:
         return refusal("needs_person", text, look=look)
@@ -176,6 +178,7 @@ async def _status(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> t
         deadline(look, desk.service.settings),
         residues=desk.residues,
         after_step=arguments.after_step,
+        stopped=not desk.service.works,
     )
     return control_reply(_json(view), view, look=look)
 

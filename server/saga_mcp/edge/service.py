@@ -18,6 +18,11 @@ class SagaService(Protocol):
         """What the config says about every saga."""
         ...
 
+    @property
+    def works(self) -> bool:
+        """Whether this process still does what is due."""
+        ...
+
     async def call(
         self,
         offered: str,

@@ -42,11 +42,21 @@ _LONGEST_TEXT = 200
 
 
 def saga_view(
-    look: Look, names: Names, deadline: str = "", *, residues: Names = lambda _: "", after_step: int = 0
+    look: Look,
+    names: Names,
+    deadline: str = "",
+    *,
+    residues: Names = lambda _: "",
+    after_step: int = 0,
+    stopped: bool = False,
 ) -> JsonObject:
-    """One saga, with the page of its steps that begins after `after_step`, and what becomes of it by itself."""
+    """One saga, with the page of its steps that begins after `after_step`, and what becomes of it by itself.
+
+    `stopped`: this server does nothing that is due any more.
+    """
     saga = look.saga
-    moves = wording.next_moves(look, busy=busy(saga), deadline=deadline)
+    due = busy(saga)
+    moves = [wording.STOPPED] if stopped and due else wording.next_moves(look, busy=due, deadline=deadline)
     items_page, items_left = _page(look.items, lambda item: _item(saga, item, names), _LIST_BYTES)
     plan_page, plan_left = _page([*_undo_plan(saga)], lambda each: _planned(each, names, residues), _LIST_BYTES)
     marks, _ = _page(saga.savepoints[::-1], lambda mark: escape(mark.name), _LIST_BYTES // 2)

@@ -69,6 +69,11 @@ class Engine:
         """What the config says about every saga."""
         return self._shop.settings
 
+    @property
+    def works(self) -> bool:
+        """Whether this process still does what is due: others take over from one that they do not see."""
+        return self._shop.claimed
+
     @classmethod
     @asynccontextmanager
     async def running(
