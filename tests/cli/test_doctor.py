@@ -152,6 +152,7 @@ def test_a_log_that_was_deleted_under_a_server_is_an_error(project: Project) -> 
         assert found(project, code=1)["log"] == [
             ("error", "put it back, or restore a backup; its open sagas are in it")
         ]
+        assert "MOVED OR DELETED" in project.run().out
         listed = project.run("list")
         assert listed.code == 1
         assert f"was moved or deleted while a living process (pid {server.pid}) was using it" in listed.err
@@ -161,5 +162,6 @@ def test_a_log_that_was_deleted_under_a_server_is_an_error(project: Project) -> 
 def test_open_sagas_of_a_realm_that_nobody_drives_are_named(project: Project) -> None:
     project.saga(("book", "room"))
     project.config.write_text(project.config.read_text().replace('name = "shop"', 'name = "store"', 1))
-    assert ("warn", 'if the realm was renamed: name = "shop" under [saga]') in found(project, code=0)["sagas"]
-    assert "1 open saga of realm shop, which nobody drives" in project.run("doctor").out
+    assert ("warn", "if this realm was renamed: its old name, as name under [saga]") in found(project, code=0)["sagas"]
+    for command in ("doctor", "list"):
+        assert "1 open saga of realm shop, which nobody drives" in project.run(command).out

@@ -231,11 +231,8 @@ async def _sagas(ground: Ground) -> list[Check]:
     except (LogError, CommandFailed) as error:
         return [Check("log", "error", str(error), "see above")]
     checks = [Check("sagas", "ok", f"{len(found)} open")]
-    driven = {owner.serves for owner in ground.alive()} | {ground.realm}
-    for realm, left in others.items():
-        if left and realm not in driven:
-            says = f"{count(left, 'open saga')} of realm {realm}, which nobody drives"
-            checks.append(Check("sagas", "warn", says, f'if the realm was renamed: name = "{realm}" under [saga]'))
+    renamed = "if this realm was renamed: its old name, as name under [saga]"
+    checks += [Check("sagas", "warn", says, renamed) for says in ground.left_alone(others)]
     if due and not ground.servers():
         says = f"{count(due, 'saga')} left with something due, and no server alive"
         checks.append(Check("sagas", "warn", says, "saga-mcp recover"))

@@ -8,16 +8,17 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from saga_mcp import app
 from saga_mcp.app import App
-from saga_mcp.cli.output import CommandFailed, Exit
+from saga_mcp.cli.output import CommandFailed, Exit, count
 from saga_mcp.config import ConfigError, ConfigInvalid, ConfigProblem, LoadedConfig, Survey
 from saga_mcp.domain.values import JsonValue
+from saga_mcp.edge.clean import escape
 from saga_mcp.log.owners import LivingOwner, directory_of, living
 from saga_mcp.log.port import SagaLog
 
@@ -63,6 +64,19 @@ class Ground:
     def servers(self) -> list[LivingOwner]:
         """Living processes that drive this realm's sagas until they end."""
         return [owner for owner in self.alive() if owner.serves == self.realm]
+
+    def left_alone(self, open_sagas: Mapping[str, int]) -> list[str]:
+        """A line for each other realm that has open sagas in this log, and no server: this one may have been renamed.
+
+        Args:
+            open_sagas: how many there are, by realm.
+        """
+        driven = {self.realm, *(owner.serves for owner in self.alive())}
+        return [
+            f"{count(left, 'open saga')} of realm {escape(realm)}, which nobody drives."
+            for realm, left in open_sagas.items()
+            if left and realm not in driven
+        ]
 
     def alive(self) -> list[LivingOwner]:
         """Every other process that uses this saga log now."""

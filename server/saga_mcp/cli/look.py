@@ -65,13 +65,21 @@ async def _status_page(ground: Ground, output: Output) -> None:
     output.text(
         f"config    {ground.path}",
         f"realm     {ground.realm}",
-        f"saga log  {ground.database}{'' if ground.database_exists() else '  (not there yet)'}",
+        f"saga log  {ground.database}{_whether_there(ground)}",
         f"server    {servers_words(servers)}",
         *_realm_words(ground, others),
         "",
         *(f"next: {move}" for move in moves),
         "",
         f"{count(len(found), 'open saga')}, {count(len(attention), 'item')} for a person",
+    )
+
+
+def _whether_there(ground: Ground) -> str:
+    if ground.database_exists():
+        return ""
+    return (
+        "  (MOVED OR DELETED under a living process: see `saga-mcp doctor`)" if ground.alive() else "  (not there yet)"
     )
 
 
@@ -123,6 +131,7 @@ def list_sagas(
         async with open_log(ground) as log:
             found = await rows(log, ground.realm, open_only=open_only)
             shown = [views.Listed(row, await held_up(log, row)) for row in found[:limit]]
+            left = ground.left_alone(await log.realms())
         output = Output(as_json)
         alive = {owner.id: owner.pid for owner in ground.alive()}
         if as_json:
@@ -134,7 +143,7 @@ def list_sagas(
         if len(found) > limit:
             output.text(f"... and {len(found) - limit} older: --limit {len(found)}")
         going = any(row.busy for row in found)
-        output.text(*_who_goes_on(ground, going=going), f"{views.states(found)}, in {ground.database}")
+        output.text(*left, *_who_goes_on(ground, going=going), f"{views.states(found)}, in {ground.database}")
 
     anyio.run(run)
 
