@@ -48,6 +48,7 @@ SERVERS = {
     "fit_to_schema",
     "jsonable",
     "registered",
+    "repaired",
 }
 
 

@@ -6,12 +6,13 @@ Pure functions on plain values; the only place where a value that JSON cannot ca
 import json
 import math
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar, cast
 
 from pydantic_core import to_jsonable_python
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
-"""A value JSON can carry; integers of any size, no NaN, no lone surrogates."""
+"""A value JSON text can carry; integers of any size, no NaN. Lone surrogates have escapes."""
 
 Schema: TypeAlias = Mapping[str, Any]
 """A JSON Schema (2020-12)."""
@@ -21,6 +22,7 @@ T = TypeVar("T")
 MAX_DEPTH = 64
 MAX_INTEGER_BITS = 8192
 """Beyond about 4,300 decimal digits Python itself refuses to write an integer as text."""
+_UTF16 = "utf-16-le"
 EXACT_IN_A_DOUBLE = 2**53 - 1
 TYPE_NAMES: Mapping[type[object], str] = {
     dict: "object",
@@ -51,10 +53,15 @@ def fit_to_schema(schema: Schema, value: T) -> T:
 def jsonable(value: object) -> Json:
     """Return a JSON value for any Python value; never raises, because the effect it reports has happened.
 
-    NaN and the infinities become null, lone surrogates the replacement character, bytes base64, and what has no form in
-    JSON its `repr`.
+    NaN and the infinities become null, bytes base64, and what has no form in JSON its `repr`. Lone surrogates stay:
+    JSON has escapes for them, and file names hold them.
     """
-    return _clean(value, 0)
+    return Former().form(value)
+
+
+def repaired(text: str) -> str:
+    """Return `text` with lone surrogates, which UTF-8 cannot carry, as the replacement character."""
+    return text if text.isascii() else text.encode(_UTF16, "surrogatepass").decode(_UTF16, "replace")
 
 
 def _fitted(schema: object, value: object, root: Schema) -> object:
@@ -140,40 +147,52 @@ def _resolve(schema: object, root: Schema) -> Schema | None:
     return None
 
 
-def _clean(value: object, depth: int) -> Json:
-    if value is None or type(value) in (bool, int, float, str):
-        return _clean_scalar(value)
-    if depth > MAX_DEPTH:
-        return _shown(value)
-    if type(value) is dict:
-        members = cast("dict[object, object]", value)
-        return {_key(key): _clean(member, depth + 1) for key, member in members.items()}
-    if type(value) in (list, tuple, set, frozenset):
-        return [_clean(item, depth + 1) for item in cast("Iterable[object]", value)]
-    try:
-        plain = to_jsonable_python(value, fallback=_shown, inf_nan_mode="constants", bytes_mode="base64")
-    except Exception:  # noqa: BLE001  # the author's serialisers may raise anything, and the effect has happened
-        plain = _shown(value)
-    return _clean(plain, depth + 1)
+@dataclass(slots=True)
+class Former:
+    """Gives values their form in JSON, and keeps in mind whether all of them can be told from it."""
 
+    exact: bool = True
 
-def _clean_scalar(value: object) -> Json:
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    if isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
-        return hex(value)
-    return cast("bool | int | None", value)
+    def form(self, value: object, depth: int = 0) -> Json:
+        """Return a JSON value for any Python value; never raises."""
+        if value is None or type(value) in (bool, int, float, str):
+            return self._scalar(value)
+        if depth > MAX_DEPTH:
+            return self._shown(value)
+        if type(value) is dict:
+            members = cast("dict[object, object]", value)
+            formed = {self._key(key): self.form(member, depth + 1) for key, member in members.items()}
+            self.exact = self.exact and len(formed) == len(members)
+            return formed
+        if type(value) in (list, tuple, set, frozenset):
+            return [self.form(item, depth + 1) for item in cast("Iterable[object]", value)]
+        try:
+            plain = to_jsonable_python(value, fallback=self._shown, inf_nan_mode="constants", bytes_mode="base64")
+        except Exception:  # noqa: BLE001  # the author's serialisers may raise anything, and the effect has happened
+            plain = self._shown(value)
+        return self.form(plain, depth + 1)
 
+    def _scalar(self, value: object) -> Json:
+        formed: Json
+        if isinstance(value, float):
+            formed = value if math.isfinite(value) else None
+        elif isinstance(value, str):
+            # JSON text joins a pair of surrogates, and keeps a lone one.
+            formed = value if value.isascii() else value.encode(_UTF16, "surrogatepass").decode(_UTF16, "surrogatepass")
+        elif isinstance(value, int) and value.bit_length() > MAX_INTEGER_BITS:
+            formed = hex(value)
+        else:
+            formed = cast("bool | int | None", value)
+        self.exact = self.exact and formed == value
+        return formed
 
-def _key(key: object) -> str:
-    cleaned = _clean(key, 0)
-    return cleaned if isinstance(cleaned, str) else json.dumps(cleaned)
+    def _key(self, key: object) -> str:
+        formed = self.form(key)
+        return formed if isinstance(formed, str) else json.dumps(formed)
 
-
-def _shown(value: object) -> str:
-    try:
-        return repr(value)[:1000]
-    except Exception:  # noqa: BLE001  # see above
-        return f"<{type(value).__name__}>"
+    def _shown(self, value: object) -> str:
+        self.exact = False
+        try:
+            return repr(value)[:1000]
+        except Exception:  # noqa: BLE001  # see above
+            return f"<{type(value).__name__}>"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from saga_tools._arguments import Arguments, Decoded
 from saga_tools._json import Json
-from saga_tools._result import Result
+from saga_tools._result import Encoded, Result
 from saga_tools._traits import Kind, Traits, UndoTraits
 
 
@@ -151,8 +151,8 @@ class RegisteredTool:
         """Return Python values for stored arguments; see `Arguments.kwargs_from_json`."""
         return self.arguments.kwargs_from_json(stored)
 
-    def encode_result(self, value: object) -> Json:
-        """Return the JSON value of a result; never raises."""
+    def encode_result(self, value: object) -> Encoded:
+        """Return the JSON value of a result, and whether it is exact; never raises."""
         return self.result.encode(value)
 
     def decode_result(self, value: Json) -> object:

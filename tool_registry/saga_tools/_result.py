@@ -13,8 +13,21 @@ from pydantic import TypeAdapter, ValidationError
 
 from saga_tools._adapter import adapter_for
 from saga_tools._errors import InvalidResult, Problem
-from saga_tools._json import Json, jsonable
+from saga_tools._json import Former, Json, repaired
 from saga_tools._signature import MISSING, Signature, describe
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A result as it is stored.
+
+    Attributes:
+        json: The value.
+        exact: Whether nothing was lost: False where JSON has no word for something of it, such as NaN or an object.
+    """
+
+    json: Json
+    exact: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,13 +43,30 @@ class Result:
     wraps: bool
     _adapter: TypeAdapter[Any] = field(repr=False)
 
-    def encode(self, value: object) -> Json:
+    def encode(self, value: object) -> Encoded:
         """Return the JSON value of a result; never raises."""
+        former, raw = Former(), Former()
         try:
-            plain = self._adapter.dump_python(value, mode="json", warnings=False, by_alias=True, fallback=jsonable)
+            plain = self._adapter.dump_python(value, mode="json", warnings=False, by_alias=True, fallback=former.form)
         except Exception:  # noqa: BLE001  # the author's serialisers may raise anything, and the effect has happened
             plain = value
-        return jsonable(plain)
+        dumped = former.form(plain)
+        if former.exact and self.comes_back(dumped, value):
+            return Encoded(dumped, exact=True)
+        # Pydantic replaces NaN, and lone surrogates in keys, without a word. What it has no type for comes back as its
+        # plain JSON: a list for a tuple, text for a date.
+        as_it_is = raw.form(value)
+        if raw.exact and (as_it_is == dumped or self.comes_back(as_it_is, value)):
+            return Encoded(as_it_is, exact=True)
+        return Encoded(dumped, exact=False)
+
+    def comes_back(self, encoded: Json, value: object) -> bool:
+        """Return whether decoding gives `value` again, as far as values of its type can be compared."""
+        try:
+            back = self.decode(encoded)
+            return type(value).__eq__ is object.__eq__ or bool(back == value)
+        except Exception:  # noqa: BLE001  # comparing is the author's code too
+            return False
 
     def decode(self, value: Json) -> object:
         """Return the Python value of a stored result.
@@ -45,6 +75,8 @@ class Result:
             InvalidResult: It does not fit the return type the function has today.
         """
         try:
+            if not _is_text(value):
+                return self._adapter.validate_python(value)  # its JSON reader refuses lone surrogates
             return self._adapter.validate_json(json.dumps(value))
         except ValidationError as error:
             places = ", ".join(".".join(map(str, item["loc"])) or "result" for item in error.errors())
@@ -60,7 +92,7 @@ class Result:
             is_bool: It is a yes or a no, which pydantic would take for a number.
         """
         try:
-            decoded = self.decode(self.encode(value))
+            decoded = self.decode(self.encode(value).json)
         except InvalidResult:
             return False
         return isinstance(decoded, bool) or not is_bool
@@ -90,6 +122,12 @@ def read_result(signature: Signature, tool: str) -> tuple[Result | None, list[Pr
     definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
     wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"], **definitions}
     return Result(wrapped, wraps=True, _adapter=adapter), []
+
+
+def _is_text(value: Json) -> bool:
+    """Return whether UTF-8 can carry the text of it."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text.isascii() or repaired(text) == text
 
 
 def _root(schema: dict[str, Any]) -> dict[str, Any]:

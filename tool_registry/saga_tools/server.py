@@ -7,7 +7,7 @@ from saga_tools._arguments import Arguments, Decoded
 from saga_tools._build import Registered
 from saga_tools._context import OnUndo
 from saga_tools._errors import ArgumentProblem, InvalidResult
-from saga_tools._json import Json, fit_to_schema, jsonable
+from saga_tools._json import Json, fit_to_schema, jsonable, repaired
 from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredRead, RegisteredTool, RegisteredUndo
 from saga_tools._registry import Lifespan, add, registered
 from saga_tools._result import Result
@@ -38,4 +38,5 @@ __all__ = [
     "fit_to_schema",
     "jsonable",
     "registered",
+    "repaired",
 ]

@@ -45,7 +45,7 @@ from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
 from saga_mcp.tools.hidden import pair_for
-from saga_mcp.tools.port import Catalogue, Tool
+from saga_mcp.tools.port import Catalogue, Landed, Tool, ToolAnswer
 
 
 class Engine:
@@ -274,7 +274,7 @@ class Engine:
         def decision(saga: Saga, driving: Driving) -> tuple[Event, ...]:
             step = saga.find_step(number)
             if step is not None and known:
-                landing = self._shop.landing(saga, number, result=result)
+                landing = self._shop.landing(saga, number, Landed(answer=ToolAnswer(), result=result))
             else:
                 landing = Landing(result=result, undo=BoundUndo() if step is None else driving.bind(step))
             return resolve_landed(saga, number, landing, by=by, note=note, driving=driving)

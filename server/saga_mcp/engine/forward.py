@@ -30,7 +30,6 @@ from saga_mcp.domain.repeats import (
 from saga_mcp.domain.saga_decisions import begin_step, require_open
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import (
-    Landing,
     Miss,
     abort_after_wait,
     attempt_again,
@@ -273,7 +272,8 @@ class Forward:
                 break
         if step is not None and is_observed(step) and ticket.saga is not None:
             text = "" if ticket.answer is None else ticket.answer.text
-            await self._observe(ticket, await self._witness.after(ticket.saga, ticket.number, pair, text))
+            seen = await self._witness.after(ticket.saga, ticket.number, pair, text=text, exact=ticket.exact)
+            await self._observe(ticket, seen)
 
     async def _next_attempt(self, ticket: Ticket, pair: Pair) -> bool:
         made = ticket.saga.step(ticket.number).attempts if ticket.saga is not None else 1
@@ -312,13 +312,12 @@ class Forward:
     async def _record(self, ticket: Ticket, pair: Pair, outcome: Outcome | None) -> None:
         number = ticket.number
         match outcome:
-            case Landed(answer=answer, result=result, kept=kept):
-                ticket.answer = answer
-
-                def landing(saga: Saga) -> Landing:
-                    return self._shop.landing(saga, number, result=result, kept=kept, text=answer.text)
-
-                await self._observe(ticket, lambda saga, driving: landed(saga, number, landing(saga), driving))
+            case Landed(answer=answer, exact=exact) as found:
+                ticket.answer, ticket.exact = answer, exact
+                await self._observe(
+                    ticket,
+                    lambda saga, driving: landed(saga, number, self._shop.landing(saga, number, found), driving),
+                )
             case Missed(answer=answer, effect=effect, error=error):
                 ticket.answer = answer
                 await self._observe(

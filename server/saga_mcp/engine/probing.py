@@ -102,5 +102,5 @@ class Probing:
     def _landing(self, saga: Saga, number: int, found: Landed, driving: Driving) -> Landing:
         """What a probe found; that a step landed may be known without its result."""
         if found.known:
-            return self._shop.landing(saga, number, result=found.result, text=found.answer.text)
+            return self._shop.landing(saga, number, found)
         return Landing(result=None, undo=driving.bind(saga.step(number)))

@@ -49,6 +49,8 @@ class Ticket:
     """The saga had been flagged as idle before this call."""
     saga: Saga | None = None
     answer: ToolAnswer | None = None
+    exact: bool = True
+    """The result that the log holds is what the tool returned."""
     lock: StepLock | None = None
     """What the step has locked (S5.3)."""
     queue: anyio.CancelScope | None = None

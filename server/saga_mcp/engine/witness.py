@@ -53,7 +53,7 @@ class Witness:
             raise CaptureFailed(pair.tool, reason)
         return sight.image
 
-    async def after(self, saga: Saga, number: int, pair: Pair, text: str) -> Decider:
+    async def after(self, saga: Saga, number: int, pair: Pair, *, text: str, exact: bool) -> Decider:
         """Read what a step left behind; return what is appended about it.
 
         Args:
@@ -61,6 +61,7 @@ class Witness:
             number: The step.
             pair: As frozen.
             text: What its answer said.
+            exact: Whether its result is what the tool returned.
         """
         step = saga.step(number)
         facts = self._shop.facts(saga, step, result=step.result, known=True, text=text)
@@ -73,7 +74,9 @@ class Witness:
         return lambda now, driving: observed(
             now,
             number,
-            Observation(undo=self._shop.undo_after(now, number, after=after, text=text), image=image, after=after),
+            Observation(
+                undo=self._shop.undo_after(now, number, after=after, text=text, exact=exact), image=image, after=after
+            ),
             driving,
         )
 

@@ -25,7 +25,7 @@ from saga_mcp.log.port import AppendUnsettled, Decided, Decision, Owners, PairRo
 from saga_mcp.tools.hidden import written_key
 from saga_mcp.tools.looks import Looks
 from saga_mcp.tools.pair import KeyFormat, Pair, PairUnreadable
-from saga_mcp.tools.port import Catalogue, StepFacts
+from saga_mcp.tools.port import Catalogue, Landed, StepFacts
 from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
@@ -266,18 +266,19 @@ class Workshop:
         """The facts with the result as the log holds it; a person may have seen the effect and not its result."""
         return self.facts(saga, step, result=step.result, known=step.landed is True and step.result is not None)
 
-    def landing(self, saga: Saga, number: int, *, result: JsonValue, kept: JsonValue = None, text: str = "") -> Landing:
+    def landing(self, saga: Saga, number: int, found: Landed) -> Landing:
         """A forward action that took effect, with its undo bound to the result."""
         step = saga.step(number)
-        facts = self.facts(saga, step, result=result, known=True, text=text)
-        violated = self._violated(saga, step, result)
-        return Landing(result=result, kept=kept, undo=self._bound(step, facts), violated=violated)
+        facts = self.facts(saga, step, result=found.result, known=True, text=found.answer.text)
+        violated = self._violated(saga, step, found.result)
+        undo = self._bound(step, replace(facts, exact=found.exact))
+        return Landing(result=found.result, kept=found.kept, undo=undo, violated=violated)
 
-    def undo_after(self, saga: Saga, number: int, *, after: JsonValue, text: str) -> BoundUndo:
+    def undo_after(self, saga: Saga, number: int, *, after: JsonValue, text: str, exact: bool) -> BoundUndo:
         """The undo of a step that has landed, bound once more with what was read after it."""
         step = saga.step(number)
         facts = self.facts(saga, step, result=step.result, known=True, text=text)
-        return self._bound(step, replace(facts, after=after))
+        return self._bound(step, replace(facts, after=after, exact=exact))
 
     def _violated(self, saga: Saga, step: Step, result: JsonValue) -> tuple[str, ...]:
         """Which rules the step's result violates, together with the others' as they are in this decision (S9.3)."""

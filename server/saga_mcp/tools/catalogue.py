@@ -58,6 +58,9 @@ class StaticCatalogue:
             {tool.offered: tool for name, tool in self._tools.items() if name not in hidden}
         )
         self._undoers = dict(undoers)
+        self._result_readers = frozenset(
+            name for name, undoer in undoers.items() if isinstance(undoer, PythonUndo) and undoer.sees_result
+        )
         self._more_undoers = more_undoers
         self._more_offered = more_offered
         self._readers = dict(readers)
@@ -86,7 +89,7 @@ class StaticCatalogue:
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
         """Build the undo of a step from its frozen pair, or say why it cannot be built."""
         try:
-            return self._plan(pair).bind(step)
+            return self._plan(pair).bind(step, self._result_readers)
         except Exception as error:  # noqa: BLE001 - the step has happened: whatever is wrong here is for a person to see
             return BoundUndo(parts=None, build_error=describe(error))
 

@@ -44,6 +44,8 @@ class Landed:
     """What `replay` needs besides the result; stored with it."""
     known: bool = True
     """False: that it landed is known, its result is not."""
+    exact: bool = True
+    """False: `result` is not all that the tool returned, so no undo may be built from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +164,8 @@ class StepFacts:
     result: JsonValue = None
     known: bool = False
     """Whether there is a result."""
+    exact: bool = True
+    """Whether it is what the tool returned."""
     text: str = ""
     capture: JsonValue = None
     """What was there before it: `found`, `result`, `text`."""

@@ -265,7 +265,7 @@ def call_beside(step: StepFacts, key: str, registry: PythonRegistry, who: str) -
 def landed(registered: RegisteredTool, value: object) -> Landed:
     """Return the outcome of a function that returned `value`."""
     result = registered.encode_result(value)
-    return Landed(answer=_answer(registered, result), result=result)
+    return Landed(answer=_answer(registered, result.json), result=result.json, exact=result.exact)
 
 
 def _verdict(registered: RegisteredTool, found: object) -> ProbeVerdict:

@@ -6,7 +6,7 @@ import json
 from dataclasses import dataclass
 from functools import partial
 
-from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_mcp.domain.values import JsonObject
 from saga_mcp.tools.declared import DeclaredTool
 from saga_mcp.tools.port import Arguments, ReadAnswer, ReadFailed, ReadOutcome, StepFacts
 from saga_mcp.tools.python import PythonRegistry, call_beside, call_registered, landed, schema_changed
@@ -75,15 +75,7 @@ class PythonCompanion:
         if isinstance(ended, Raised):
             said = describe(ended.error)
             return ReadAnswer(text=said, is_error=True, error=said) if ended.started else ReadFailed(reason=said)
-        result = read.result.encode(ended.value)
-        if not _comes_back(read, result, ended.value):
+        encoded = read.result.encode(ended.value)
+        if not (encoded.exact and read.result.comes_back(encoded.json, ended.value)):
             return ReadFailed(reason=f"{read.name} returned what cannot be stored exactly: annotate what it returns")
-        return ReadAnswer(text=json.dumps(result, ensure_ascii=False), result=result)
-
-
-def _comes_back(read: RegisteredRead, stored: JsonValue, value: object) -> bool:
-    try:
-        back = read.result.decode(stored)
-    except SagaToolsError:
-        return False
-    return type(value).__eq__ is object.__eq__ or bool(back == value)
+        return ReadAnswer(text=json.dumps(encoded.json, ensure_ascii=False), result=encoded.json)

@@ -25,6 +25,11 @@ class PythonUndo:
     registered: RegisteredUndo
 
     @property
+    def sees_result(self) -> bool:
+        """Whether it may look at the forward action's result, whatever its arguments are."""
+        return self.registered.undo_parameter is not None
+
+    @property
     def stoppable(self) -> bool:
         """A coroutine is, a thread is not."""
         return self.registered.is_async

@@ -23,7 +23,7 @@ from typing import Any, TypeAlias, cast
 
 import anyio
 
-from saga_tools.server import jsonable
+from saga_tools.server import repaired
 
 MOST_THREADS = 64
 """Of one sort at a time. Forward actions and undos each have as many: hung forward actions leave room to undo."""
@@ -168,7 +168,7 @@ def describe(error: BaseException) -> str:
     text = f"{type(error).__name__}: {message}" if message else type(error).__name__
     if group:
         text += f" ({'; '.join(describe(each) for each in group.exceptions)})"
-    return str(jsonable(text))
+    return repaired(text)
 
 
 def _as_group(error: object) -> BaseExceptionGroup[BaseException] | None:

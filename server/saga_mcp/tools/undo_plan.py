@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Self, cast
 
@@ -20,6 +20,8 @@ from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import StepFacts, UndoContext
 from saga_mcp.tools.variables import AFTER_OUTCOME, values_of
 
+_UNKNOWN = "which is not known"
+_ALTERED = "which JSON cannot hold exactly (NaN, deep nesting, objects that are no JSON)"
 _OF_RESULT = frozenset({"result", "text"})
 _AFTERWARDS = frozenset({"result", "known", "text", "after", "step", "results", "read"})
 """What is not known before a call."""
@@ -157,24 +159,32 @@ class UndoPlan:
                 return f"undo[{planned.number}]: {unbound}"
         return ""
 
-    def bind(self, step: StepFacts) -> BoundUndo:
-        """Build the undo of a step, or say why it cannot be built."""
+    def bind(self, step: StepFacts, readers: Container[str] = frozenset()) -> BoundUndo:
+        """Build the undo of a step, or say why it cannot be built.
+
+        Args:
+            step: The step.
+            readers: Undo tools that may look at the result whatever their arguments name.
+        """
         if not self.entries:
             return BoundUndo()
+        usable, lacks = step.known and step.exact, _UNKNOWN if step.exact else _ALTERED
         values = values_of(step, with_results=any("results" in planned.names for planned in self.entries))
         parts: list[PartSpec] = []
         held = False
         for planned in self.entries:
             try:
-                if not step.known and planned.when.names & _OF_RESULT:
-                    return _unbuilt(f"undo[{planned.number}].when needs the result, which is not known")
+                if not usable and planned.when.names & _OF_RESULT:
+                    return _unbuilt(f"undo[{planned.number}].when needs the result, {lacks}")
                 if step.after is None and "after" in planned.names:
                     return _unbuilt(f"undo[{planned.number}] needs what was read after the step, which is not known")
                 if not planned.when.holds(values):
                     continue
                 held = True
-                if not step.known and planned.names_result:
-                    return _unbuilt(f"undo[{planned.number}] needs the result, which is not known")
+                if not usable and planned.names_result:
+                    return _unbuilt(f"undo[{planned.number}] needs the result, {lacks}")
+                if not step.exact and planned.entry.tool in readers:
+                    return _unbuilt(f"undo[{planned.number}] may read the result, {lacks}")
                 parts.extend(planned.parts(values))
             except CannotBind as unbound:
                 return _unbuilt(f"undo[{planned.number}]: {unbound}")

@@ -18,7 +18,7 @@ import structlog
 from mcp.shared.message import SessionMessage
 
 from saga_mcp.domain.values import JsonObject
-from saga_tools.server import jsonable
+from saga_tools.server import jsonable, repaired
 
 _log = structlog.get_logger(__name__)
 
@@ -149,7 +149,8 @@ def _repaired(line: bytes) -> types.JSONRPCMessage | None:
     if not isinstance(request_id, int | str) or "method" in fields:
         return None
     try:
-        return types.jsonrpc_message_adapter.validate_python(jsonable(fields), by_name=False)
+        text = repaired(json.dumps(jsonable(fields), ensure_ascii=False))
+        return types.jsonrpc_message_adapter.validate_python(json.loads(text), by_name=False)
     except ValueError:
         error = types.ErrorData(code=types.PARSE_ERROR, message="its answer is no JSON-RPC message")
         return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
