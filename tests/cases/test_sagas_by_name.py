@@ -149,7 +149,7 @@ async def test_after_the_point_of_no_return_a_failure_undoes_nothing_and_is_driv
         assert "send_mail" in refused.text
         await agent.until(saga_id, "needs_attention")
         assert (await agent.call("saga_commit", saga_id=saga_id)).code == "commit_refused"
-        code, output = await product.run("retry", f"{saga_id}.4", "--yes")
+        code, output = await product.run("retry", f"{saga_id}.4", "--yes", "--wait", "20")
         assert code == 0, output
         await agent.until(saga_id, "active")
         assert (await agent.call("saga_commit", saga_id=saga_id)).state == "committed"
