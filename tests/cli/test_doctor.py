@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,10 @@ def test_locks_of_dead_processes_are_counted(project: Project) -> None:
 def test_a_log_that_was_deleted_under_a_server_is_an_error(project: Project) -> None:
     project.saga(("book", "room"))
     with project.serving() as server:
+        give_up_at = time.monotonic() + 20
+        while not (project.folder / "saga.db-shm").exists():  # until then it does not use it
+            assert time.monotonic() < give_up_at
+            time.sleep(0.01)
         for file in project.folder.glob("saga.db*"):
             if file.is_file():
                 file.unlink()
