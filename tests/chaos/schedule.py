@@ -181,7 +181,7 @@ class Schedule:
         if call.saga_id is not None:
             return
         for head in self.machine.database.heads.values():
-            tags = {step.plan.args.get("tag") for step in head.steps}
+            tags = {str(step.plan.args.get("tag")) for step in head.steps}
             if call.tag in tags and (len(tags) > 1 or head.phase is not Phase.ACTIVE):
                 self.made_anew.add(call.tag)
 
