@@ -62,8 +62,8 @@ async def test_whatever_one_stored_value_becomes_nothing_is_called_undone_that_s
     with contextlib.closing(sqlite3.connect(whole / "saga.db")) as log:
         events = log.execute("SELECT seq, facts, payload FROM saga_event WHERE saga_id = ?", (saga_id,)).fetchall()
     seen: set[str] = set()
-    for damage in [*damages(events)][::stride]:
-        folder = tmp_path / "damaged"
+    for number, damage in enumerate([*damages(events)][::stride]):
+        folder = tmp_path / f"damaged{number}"  # one of its own: the last one's connections may still be closing
         shutil.copytree(whole, folder)
         with contextlib.closing(sqlite3.connect(folder / "saga.db")) as log, log:
             statement = f"UPDATE saga_event SET {damage.column} = ? WHERE saga_id = ? AND seq = ?"  # noqa: S608 - two names
