@@ -38,9 +38,9 @@ from saga_mcp.engine.port import (
 )
 from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.reading import ReadOnlyCalls
-from saga_mcp.engine.steps import Called, Steps
+from saga_mcp.engine.steps import Steps
 from saga_mcp.engine.stranded import Stranded
-from saga_mcp.engine.ticket import plan_of
+from saga_mcp.engine.ticket import Order, plan_of
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
@@ -142,14 +142,14 @@ class Engine:
         if pair.kind is Kind.READ_ONLY:
             audited = saga_id is not None and self._shop.settings.audit_reads
             return await self._reads.call(tool, args, (await self.saga(saga_id)).id if audited and saga_id else "")
-        called = Called(tool=tool, pair=pair, plan=plan_of(pair, args.json, step_key, caller), args=args)
+        order = Order(tool=tool, pair=pair, plan=plan_of(pair, args.json, step_key, caller))
         if saga_id is not None:
-            return await self._steps.run(called, named_saga(saga_id), opening=None, receipt=receipt)
+            return await self._steps.run(order, args, named_saga(saga_id), receipt)
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
-        async with self._first_turns.saga_for(caller, called.plan) as (implicit, mine):
+        async with self._first_turns.saga_for(caller, order.plan) as (implicit, mine):
             opening = self._opening(caller, implicit=True)
-            reply = await self._steps.run(called, implicit, opening=opening, receipt=receipt)
+            reply = await self._steps.run(replace(order, opening=opening), args, implicit, receipt)
         return replace(reply, opened=mine)
 
     def _tool(self, offered: str) -> Tool:

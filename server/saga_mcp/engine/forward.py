@@ -47,7 +47,7 @@ from saga_mcp.engine.locks import StepLocks
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import Limits, Supervised, wait_for
-from saga_mcp.engine.ticket import Order, Ticket
+from saga_mcp.engine.ticket import Arrival, Order, Ticket
 from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
@@ -116,8 +116,8 @@ class Forward:
         repeat: list[Repeat] = []
 
         def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
-            repeat[:] = [self._repeat(saga, order)]
-            events = self._begin(saga, order, repeat[0], prepared.capture)
+            repeat[:] = [self._repeat(saga, order, ticket.arrival)]
+            events = self._begin(saga, order, ticket.arrival, repeat[0], prepared.capture)
             if events and not prepared.done:
                 raise _Unprepared  # admitted, and nothing of it stored: what is there now is read first
             ticket.take()
@@ -139,21 +139,19 @@ class Forward:
         facts = StepFacts(saga_id=ticket.saga_id, tool=order.pair.tool, number=0, key="", args=order.plan.args)
         return _Prepared(done=True, capture=await self._witness.before(order.pair, facts))
 
-    def _repeat(self, saga: Saga, order: Order) -> Repeat:
+    def _repeat(self, saga: Saga, order: Order, known: Arrival) -> Repeat:
         if saga.opened and saga.realm != self._shop.settings.realm:
             raise SagaNotFound(saga.id)
         if not saga.opened:
             return NewStep()
         require_open(saga)
-        known = order.arrival
         replies = KnownReplies(alive=self._shop.owners.alive, received=known.received, lost=known.lost, due=known.due)
         return repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
 
-    def _begin(self, saga: Saga, order: Order, repeat: Repeat, capture: JsonValue) -> tuple[Event, ...]:
+    def _begin(self, saga: Saga, order: Order, known: Arrival, repeat: Repeat, capture: JsonValue) -> tuple[Event, ...]:
         me = self._shop.owners.me
         match repeat:
             case NewStep():
-                known = order.arrival
                 return begin_step(
                     saga,
                     order.plan,

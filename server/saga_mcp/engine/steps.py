@@ -5,13 +5,11 @@ Apart from `forward`, which does the step in a task of its own whether or not an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 
 import anyio
 from anyio.abc import TaskGroup
 
-from saga_mcp.domain.events import SagaOpened, StepPlan
 from saga_mcp.domain.values import Phase
 from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.forward import Forward
@@ -19,18 +17,7 @@ from saga_mcp.engine.port import CallReply, Receipt, SagaDriver
 from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.waiting import settled
 from saga_mcp.engine.workshop import Workshop
-from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import Arguments, Tool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Called:
-    """One governed call, decoded."""
-
-    tool: Tool
-    pair: Pair
-    plan: StepPlan
-    args: Arguments
+from saga_mcp.tools.port import Arguments
 
 
 class Steps:
@@ -53,25 +40,16 @@ class Steps:
             self._idle = anyio.Event()
             await self._idle.wait()
 
-    async def run(
-        self, called: Called, saga_id: str, *, opening: SagaOpened | None, receipt: Receipt | None
-    ) -> CallReply:
+    async def run(self, order: Order, args: Arguments, saga_id: str, receipt: Receipt | None) -> CallReply:
         """Have a step run, and wait for its outcome for as long as a reply may take.
 
         Args:
-            called: what is called.
+            order: what is to run.
+            args: its arguments as the tool decoded them.
             saga_id: in which saga.
-            opening: opens that saga with the step's intent, where it is new.
             receipt: is told what to do once the reply is written, or lost; without one it counts as sent at once.
         """
-        ticket = Ticket(saga_id=saga_id, args=called.args)
-        order = Order(
-            tool=called.tool,
-            pair=called.pair,
-            plan=called.plan,
-            opening=opening,
-            arrival=self._delivery.arrived(saga_id),
-        )
+        ticket = Ticket(saga_id=saga_id, args=args, arrival=self._delivery.arrived(saga_id))
         deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
         self._delivery.expect(ticket)
         self._start(order, ticket)

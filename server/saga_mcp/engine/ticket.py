@@ -29,11 +29,32 @@ _LOG_PATIENCE_S = 5.0
 """How long the log has at least to take a call before the call is withdrawn, however soon a reply is due."""
 
 
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """What was known of the caller's earlier replies when a call arrived."""
+
+    seen: int = 0
+    received: tuple[int, ...] = ()
+    unheard: tuple[Ticket, ...] = ()
+    """Earlier calls without an answer: the step of each, and whether it was lost, may be known only later."""
+
+    @property
+    def lost(self) -> frozenset[int]:
+        """Steps whose answer is known by now not to have reached the caller."""
+        return frozenset(ticket.number for ticket in self.unheard if ticket.number and ticket.lost)
+
+    @property
+    def due(self) -> frozenset[int]:
+        """Steps whose answer was still to be given."""
+        return frozenset(ticket.number for ticket in self.unheard if ticket.number and not ticket.lost)
+
+
 @dataclass(slots=True, kw_only=True, eq=False)
 class Ticket:
     """What a request waits on. `known` is set once the step's outcome, or the doubt about it, is durable."""
 
     saga_id: str
+    arrival: Arrival = Arrival()
     args: Arguments | None = None
     """As the tool decoded them, for one attempt: what was sent once belongs to the tool."""
     decided: anyio.Event = field(default_factory=anyio.Event)
@@ -110,26 +131,6 @@ class Ticket:
             self.queue.cancel()
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
-    """What was known of the caller's earlier replies when a call arrived."""
-
-    seen: int = 0
-    received: tuple[int, ...] = ()
-    unheard: tuple[Ticket, ...] = ()
-    """Earlier calls without an answer: the step of each, and whether it was lost, may be known only later."""
-
-    @property
-    def lost(self) -> frozenset[int]:
-        """Steps whose answer is known by now not to have reached the caller."""
-        return frozenset(ticket.number for ticket in self.unheard if ticket.number and ticket.lost)
-
-    @property
-    def due(self) -> frozenset[int]:
-        """Steps whose answer was still to be given."""
-        return frozenset(ticket.number for ticket in self.unheard if ticket.number and not ticket.lost)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
     """One forward action to run."""
@@ -138,9 +139,8 @@ class Order:
     pair: Pair
     """What the tool is for this call."""
     plan: StepPlan
-    opening: SagaOpened | None
+    opening: SagaOpened | None = None
     """Opens the saga in the same append, where the saga is new."""
-    arrival: Arrival
 
 
 def plan_of(pair: Pair, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:
