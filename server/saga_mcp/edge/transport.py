@@ -10,12 +10,9 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections import deque
 from collections.abc import Awaitable, Callable
 from concurrent.futures import CancelledError
 from dataclasses import dataclass, field
-from types import TracebackType
-from typing import Self
 
 import anyio
 import anyio.from_thread
@@ -28,6 +25,7 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from saga_mcp.edge.lines import Unreadable, read_line, write_line
 from saga_mcp.edge.receipt import WireReceipt
 from saga_mcp.edge.stdout import WireStreams
+from saga_mcp.tools.streams import Incoming, Lines, SdkStream
 
 _log = structlog.get_logger(__name__)
 
@@ -98,40 +96,12 @@ class Transport:
             await self._settled.wait()
 
 
-class _Stream:
-    """What the SDK asks of a stream besides its messages."""
-
-    async def aclose(self) -> None:
-        """The descriptors stay the process's own."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class Requests(_Stream):
+class Requests(Incoming):
     """What the client sends, one message a line; the SDK's `ReadStream`."""
 
     def __init__(self, wire: WireStreams, transport: Transport) -> None:
-        self._read = _selected(wire) if wire.waits_to_read else _in_thread(wire)
+        self._lines = Lines(_selected(wire) if wire.waits_to_read else _in_thread(wire))
         self._transport = transport
-        self._lines = deque[bytes]()
-        self._begun: list[bytes] = []
-        """Pieces of the line whose end has not come yet."""
-        self._at_end = False
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message; lines that are none are answered here.
@@ -139,8 +109,8 @@ class Requests(_Stream):
         Raises:
             EndOfStream: the client sends nothing more.
         """
-        while True:
-            message = read_line(await self._line())
+        while (line := await self._lines.next()) is not None:
+            message = read_line(line)
             if isinstance(message, Unreadable):
                 _log.warning("message_refused", answered=len(message.replies))
                 refusals = message.replies
@@ -152,21 +122,7 @@ class Requests(_Stream):
             for reply in refusals:
                 with contextlib.suppress(anyio.BrokenResourceError):
                     await self._transport.replies.refuse(reply)
-
-    async def _line(self) -> bytes:
-        """Return the next line that is not blank, without its end; the last one may lack its newline."""
-        while not self._lines:
-            if self._at_end:
-                raise anyio.EndOfStream
-            chunk = await self._read()
-            self._at_end = not chunk
-            first, *more = chunk.split(b"\n") if chunk else (b"", b"")
-            self._begun.append(first)
-            for piece in more:
-                if line := b"".join(self._begun).strip():
-                    self._lines.append(line)
-                self._begun = [piece]
-        return self._lines.popleft()
+        raise anyio.EndOfStream
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +134,7 @@ class _Rest:
     done: anyio.Event = field(default_factory=anyio.Event)
 
 
-class Replies(_Stream):
+class Replies(SdkStream):
     """What the server sends, one message a line; the SDK's `WriteStream`.
 
     What fits is written at once. The rest of it goes through one task, so that a sender who is cancelled leaves no

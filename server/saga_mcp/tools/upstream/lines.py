@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections import deque
-from types import TracebackType
-from typing import Self, cast
+from functools import partial
+from typing import cast
 
 import anyio
 import mcp_types as types
@@ -18,6 +17,7 @@ import structlog
 from mcp.shared.message import SessionMessage
 
 from saga_mcp.domain.values import JsonObject
+from saga_mcp.tools.streams import Incoming, Lines, SdkStream
 from saga_tools.server import jsonable, repaired
 
 _log = structlog.get_logger(__name__)
@@ -25,48 +25,7 @@ _log = structlog.get_logger(__name__)
 _CHUNK_BYTES = 1 << 20
 
 
-class Lines:
-    """Lines of any length out of chunks of any size, in linear time."""
-
-    def __init__(self, source: asyncio.StreamReader) -> None:
-        self._source = source
-        self._whole = deque[bytes]()
-        self._begun: list[bytes] = []
-        """Pieces of the line whose end has not come yet."""
-        self._at_end = False
-
-    async def next(self) -> bytes | None:
-        """Return the next line that is not blank, without its end; None: there are no more."""
-        while not self._whole:
-            if self._at_end:
-                return None
-            chunk = await self._source.read(_CHUNK_BYTES)
-            self._at_end = not chunk
-            first, *more = chunk.split(b"\n") if chunk else (b"", b"")
-            self._begun.append(first)
-            for piece in more:
-                if line := b"".join(self._begun).strip():
-                    self._whole.append(line)
-                self._begun = [piece]
-        return self._whole.popleft()
-
-
-class _Stream:
-    """What the SDK asks of a stream besides its messages."""
-
-    async def aclose(self) -> None:
-        """The pipes are the process's."""
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class FromProgram(_Stream):
+class FromProgram(Incoming):
     """What the program says; the SDK's `ReadStream`.
 
     Args:
@@ -75,17 +34,8 @@ class FromProgram(_Stream):
     """
 
     def __init__(self, output: asyncio.StreamReader, name: str) -> None:
-        self._lines = Lines(output)
+        self._lines = Lines(partial(output.read, _CHUNK_BYTES))
         self._name = name
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
 
     async def receive(self) -> SessionMessage | Exception:
         """Return the next message; lines that are none are left out.
@@ -101,7 +51,7 @@ class FromProgram(_Stream):
         raise anyio.EndOfStream
 
 
-class ToProgram(_Stream):
+class ToProgram(SdkStream):
     """What the program is told; the SDK's `WriteStream`.
 
     Args:

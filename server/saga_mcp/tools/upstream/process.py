@@ -16,14 +16,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
+from functools import partial
 
 import anyio
 import anyio.to_thread
 import structlog
 from mcp.client.stdio import get_default_environment
 
+from saga_mcp.tools.streams import Lines
 from saga_mcp.tools.upstream.declared import Program
-from saga_mcp.tools.upstream.lines import Lines
 
 _log = structlog.get_logger(__name__)
 
@@ -32,6 +33,7 @@ _BUFFER_BYTES = 1 << 20
 _AFTER_STDIN_S = 0.5
 _AFTER_TERM_S = 0.5
 _AFTER_KILL_S = 5.0
+_CHUNK_BYTES = 1 << 16
 _LONGEST_LINE = 2000
 """Of what an upstream says on stderr."""
 
@@ -155,7 +157,7 @@ async def _ends(process: Process, within_s: float) -> bool:
 
 async def _log_stderr(process: Process, name: str) -> None:
     assert process.stderr is not None  # noqa: S101 - it was started with pipes
-    lines = Lines(process.stderr)
+    lines = Lines(partial(process.stderr.read, _CHUNK_BYTES))
     while (line := await lines.next()) is not None:
         if text := line.decode("utf-8", "replace").rstrip()[:_LONGEST_LINE]:
             _log.info("upstream_stderr", upstream=name, line=text)

@@ -11,8 +11,7 @@ import contextlib
 from collections.abc import Generator
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Self, cast
+from typing import cast
 
 import anyio
 import mcp_types as types
@@ -20,6 +19,7 @@ from mcp.client._transport import ReadStream, WriteStream
 from mcp.shared.message import SessionMessage
 
 from saga_mcp.domain.values import JsonObject
+from saga_mcp.tools.streams import Incoming, SdkStream
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +63,7 @@ class Tap:
         self.write = _TappedWrite(write, self)
 
 
-class _TappedRead:
+class _TappedRead(Incoming):
     def __init__(self, inner: ReadStream[SessionMessage | Exception], tap: Tap) -> None:
         self._inner = inner
         self._tap = tap
@@ -91,29 +91,11 @@ class _TappedRead:
                 pass
         return item
 
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
     async def aclose(self) -> None:
         await self._inner.aclose()
 
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
 
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
-
-
-class _TappedWrite:
+class _TappedWrite(SdkStream):
     def __init__(self, inner: WriteStream[SessionMessage], tap: Tap) -> None:
         self._inner = inner
         self._tap = tap
@@ -139,12 +121,3 @@ class _TappedWrite:
 
     async def aclose(self) -> None:
         await self._inner.aclose()
-
-    async def __aenter__(self) -> Self:
-        await self._inner.__aenter__()
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> bool | None:
-        return await self._inner.__aexit__(exc_type, exc_val, exc_tb)
