@@ -13,19 +13,15 @@ from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
 
 import anyio
 
-from saga_mcp.domain.frozen import BoundUndo
-from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_mcp.domain.values import JsonObject
 from saga_mcp.testing.errors import InjectedFault
-from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.around import CatalogueAround
 from saga_mcp.tools.port import (
     Arguments,
     CallContext,
-    Catalogue,
     Landed,
     Lost,
     Outcome,
-    Reader,
-    StepFacts,
     Tool,
     UndoContext,
     Undoer,
@@ -153,47 +149,18 @@ class FaultyUndo:
 
 
 @dataclass(frozen=True, slots=True)
-class FaultyCatalogue:
+class FaultyCatalogue(CatalogueAround):
     """The catalogue with tools and undos that can fail."""
 
-    inner: Catalogue
     faults: Faults
 
-    @property
-    def offered(self) -> Mapping[str, Tool]:
-        """Governed tools by the name agents see."""
-        return {name: FaultyTool.around(tool, self.faults) for name, tool in self.inner.offered.items()}
+    def around_tool(self, tool: Tool) -> Tool:
+        """Return the tool with its failures."""
+        return FaultyTool.around(tool, self.faults)
 
-    def tool(self, name: str) -> Tool | None:
-        """A governed tool by its name in the config."""
-        tool = self.inner.tool(name)
-        return None if tool is None else FaultyTool.around(tool, self.faults)
-
-    def undoer(self, name: str) -> Undoer | None:
-        """What an undo part of that name calls."""
-        undoer = self.inner.undoer(name)
-        return None if undoer is None else FaultyUndo(_undo_slot(name), undoer, self.faults)
-
-    def reader(self, name: str) -> Reader | None:
-        """What a capture, guard and the like of that name calls."""
-        return self.inner.reader(name)
-
-    def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
-        """Build the undo of a step."""
-        return self.inner.bind(pair, step)
-
-    def unbuildable(self, pair: Pair, step: StepFacts) -> str:
-        """Why a call's undo could never be built."""
-        return self.inner.unbuildable(pair, step)
-
-    @property
-    def invariants(self) -> tuple[str, ...]:
-        """Names of the rules."""
-        return self.inner.invariants
-
-    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """Names of the rules that do not hold."""
-        return await self.inner.violations(results)
+    def around_undoer(self, name: str, undoer: Undoer) -> Undoer:
+        """Return the undo with its failures."""
+        return FaultyUndo(_undo_slot(name), undoer, self.faults)
 
     def forward_named(self, name: str) -> str:
         """The name under which a tool's calls strike, by the name agents see."""

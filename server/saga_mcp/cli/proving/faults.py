@@ -9,18 +9,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue
+from saga_mcp.tools.around import CatalogueAround
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Arguments,
     CallContext,
-    Catalogue,
     Lost,
     Missed,
     Outcome,
     ProbeVerdict,
-    Reader,
     StepFacts,
     Tool,
     ToolAnswer,
@@ -133,44 +131,16 @@ class FailingUndo:
 
 
 @dataclass(frozen=True, slots=True)
-class FailingCatalogue:
+class FailingCatalogue(CatalogueAround):
     """The catalogue whose tools and undos fail where the plan says so."""
 
-    inner: Catalogue
     plan: Plan
 
-    @property
-    def offered(self) -> Mapping[str, Tool]:
-        """Governed tools by the name agents see."""
-        return {name: FailingTool(tool, self.plan) for name, tool in self.inner.offered.items()}
+    def around_tool(self, tool: Tool) -> Tool:
+        """Return the tool with its failures."""
+        return FailingTool(tool, self.plan)
 
-    def tool(self, name: str) -> Tool | None:
-        """A governed tool by its name in the config."""
-        tool = self.inner.tool(name)
-        return None if tool is None else FailingTool(tool, self.plan)
-
-    def undoer(self, name: str) -> Undoer | None:
-        """What an undo part of that name calls."""
-        undoer = self.inner.undoer(name)
-        return None if undoer is None else FailingUndo(undoer, self.plan)
-
-    def reader(self, name: str) -> Reader | None:
-        """What a capture, guard and the like of that name calls."""
-        return self.inner.reader(name)
-
-    def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
-        """Build the undo of a step."""
-        return self.inner.bind(pair, step)
-
-    def unbuildable(self, pair: Pair, step: StepFacts) -> str:
-        """Why a call's undo could never be built."""
-        return self.inner.unbuildable(pair, step)
-
-    @property
-    def invariants(self) -> tuple[str, ...]:
-        """Names of the rules."""
-        return self.inner.invariants
-
-    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """Names of the rules that do not hold."""
-        return await self.inner.violations(results)
+    def around_undoer(self, name: str, undoer: Undoer) -> Undoer:
+        """Return the undo with its failures."""
+        del name
+        return FailingUndo(undoer, self.plan)
