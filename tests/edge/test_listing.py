@@ -11,8 +11,8 @@ from tests.edge.scripted import SAGA_ID, Script, scripted, told_tool
 from tests.edge.served import ERAS, facts_of
 
 from saga_mcp.domain.values import JsonObject, Kind, PartAction
+from saga_mcp.edge.descriptions import INSTRUCTIONS
 from saga_mcp.edge.listing import govern
-from saga_mcp.edge.wording import INSTRUCTIONS
 from saga_mcp.engine.port import SagaIdMistyped
 from saga_mcp.tools.pair import UndoEntry
 from saga_mcp.tools.port import InvalidArguments

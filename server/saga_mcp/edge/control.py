@@ -16,7 +16,7 @@ from pydantic_core import ErrorDetails
 from saga_mcp.domain.attention import tally
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue, Phase
-from saga_mcp.edge import wording
+from saga_mcp.edge import descriptions, refusals, wording
 from saga_mcp.edge.deadline import deadline
 from saga_mcp.edge.listing import FACTS_SCHEMA, LONGEST_TEXT, nearest, read_saga_id
 from saga_mcp.edge.look import Look
@@ -65,7 +65,7 @@ def _decoded(value: object) -> object:
 
 _Text: TypeAlias = Annotated[str, Field(max_length=LONGEST_TEXT)]
 _Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
-_SagaId: TypeAlias = Annotated[str, Field(description=wording.SAGA_ID)]
+_SagaId: TypeAlias = Annotated[str, Field(description=descriptions.SAGA_ID)]
 _Number: TypeAlias = Annotated[int, Field(ge=0, le=2**31)]
 
 
@@ -77,31 +77,31 @@ _A = TypeVar("_A", bound=_Arguments)
 
 
 class _Begin(_Arguments):
-    purpose: Annotated[_Text, Field(description=wording.PURPOSE)] = ""
-    key: Annotated[_Text, Field(description=wording.BEGIN_KEY)] = ""
+    purpose: Annotated[_Text, Field(description=descriptions.PURPOSE)] = ""
+    key: Annotated[_Text, Field(description=descriptions.BEGIN_KEY)] = ""
 
 
 class _Commit(_Arguments):
     saga_id: _SagaId
     accept_failed: Annotated[
-        list[_Number], BeforeValidator(_decoded), Field(description=wording.ACCEPT_FAILED, max_length=1000)
+        list[_Number], BeforeValidator(_decoded), Field(description=descriptions.ACCEPT_FAILED, max_length=1000)
     ] = []
 
 
 class _Abort(_Arguments):
     saga_id: _SagaId
-    reason: Annotated[_Text, Field(description=wording.REASON)] = ""
-    to_savepoint: Annotated[_Name | SkipJsonSchema[None], Field(description=wording.TO_SAVEPOINT)] = None
+    reason: Annotated[_Text, Field(description=descriptions.REASON)] = ""
+    to_savepoint: Annotated[_Name | SkipJsonSchema[None], Field(description=descriptions.TO_SAVEPOINT)] = None
 
 
 class _Status(_Arguments):
     saga_id: _SagaId | SkipJsonSchema[None] = None
-    after_step: Annotated[_Number, Field(description=wording.AFTER_STEP)] = 0
+    after_step: Annotated[_Number, Field(description=descriptions.AFTER_STEP)] = 0
 
 
 class _Savepoint(_Arguments):
     saga_id: _SagaId
-    name: Annotated[_Name, Field(description=wording.SAVEPOINT_NAME)]
+    name: Annotated[_Name, Field(description=descriptions.SAVEPOINT_NAME)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -221,7 +221,7 @@ def _read(model: type[_A], given: Mapping[str, JsonValue]) -> _A:
 def _problem(model: type[BaseModel], found: ErrorDetails) -> str:
     name = ".".join(map(str, found["loc"]))
     if found["type"] == "extra_forbidden":
-        return wording.unknown_argument(name, nearest(name, list(model.model_fields)))
+        return refusals.unknown_argument(name, nearest(name, list(model.model_fields)))
     return f'"{name}": {found["msg"][:1].lower()}{found["msg"][1:]}'
 
 
@@ -285,11 +285,13 @@ _READS = types.ToolAnnotations(read_only_hint=True, destructive_hint=False, idem
 CONTROLS: Mapping[str, Control] = {
     control.listed.name: control
     for control in (
-        Control(listed=_listed("saga_begin", wording.BEGIN, _Begin, _TOLD, _SAFE), run=_begin),
-        Control(listed=_listed("saga_commit", wording.COMMIT, _Commit, _TOLD, _REPEATABLE), run=_commit),
-        Control(listed=_listed("saga_abort", wording.ABORT, _Abort, _TOLD, _UNDOES), run=_abort),
-        Control(listed=_listed("saga_status", wording.STATUS, _Status, _VIEW, _READS), run=_status),
-        Control(listed=_listed("saga_savepoint", wording.SAVEPOINT, _Savepoint, _TOLD, _REPEATABLE), run=_savepoint),
+        Control(listed=_listed("saga_begin", descriptions.BEGIN, _Begin, _TOLD, _SAFE), run=_begin),
+        Control(listed=_listed("saga_commit", descriptions.COMMIT, _Commit, _TOLD, _REPEATABLE), run=_commit),
+        Control(listed=_listed("saga_abort", descriptions.ABORT, _Abort, _TOLD, _UNDOES), run=_abort),
+        Control(listed=_listed("saga_status", descriptions.STATUS, _Status, _VIEW, _READS), run=_status),
+        Control(
+            listed=_listed("saga_savepoint", descriptions.SAVEPOINT, _Savepoint, _TOLD, _REPEATABLE), run=_savepoint
+        ),
     )
 }
 """In the order in which they are listed, before all governed tools: a host that cuts a long list keeps them."""

@@ -13,7 +13,7 @@ from typing import Any, cast
 import mcp_types as types
 
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction
-from saga_mcp.edge import wording
+from saga_mcp.edge import descriptions, refusals
 from saga_mcp.edge.promise import Promise
 from saga_mcp.engine.port import named_saga
 from saga_mcp.tools.pair import Pair
@@ -105,7 +105,7 @@ class Governed:
         strangers = [name for name in rest if name not in known]
         if is_open(schema):
             strangers = [name for name in strangers if nearest(name, ours, at_least=_VERY_NEAR)]
-        return [wording.unknown_argument(name, nearest(name, [*ours, *known])) for name in strangers]
+        return [refusals.unknown_argument(name, nearest(name, [*ours, *known])) for name in strangers]
 
 
 def govern(tool: Tool, *, audit_reads: bool = False) -> Governed:
@@ -121,8 +121,8 @@ def govern(tool: Tool, *, audit_reads: bool = False) -> Governed:
     id_name = _free("saga_id", known) if governs or audit_reads else ""
     key_name = _free("step_key", known) if governs and listing.takes_step_key else ""
     facts_name = _free("saga", _properties(listing.output_schema or {}), moved="saga__facts")
-    added = {id_name: wording.SAGA_ID, key_name: wording.STEP_KEY}
-    line = wording.kind_line(kind, [entry.action for entry in tool.pair.undo], tool.pair.not_restored)
+    added = {id_name: descriptions.SAGA_ID, key_name: descriptions.STEP_KEY}
+    line = descriptions.kind_line(kind, [entry.action for entry in tool.pair.undo], tool.pair.not_restored)
     listed = types.Tool(
         name=tool.offered,
         title=listing.title or None,

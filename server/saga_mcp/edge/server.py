@@ -21,7 +21,7 @@ from mcp.server.subscriptions import ListenHandler
 from saga_mcp.domain.errors import LogError, Refused, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue, Phase
-from saga_mcp.edge import wording
+from saga_mcp.edge import descriptions, refusals, wording
 from saga_mcp.edge.caller import caller_of
 from saga_mcp.edge.changes import ListChanges
 from saga_mcp.edge.control import CONTROLS, Asked, Desk, Report
@@ -77,7 +77,7 @@ def build_server(
     return Server(
         name,
         version=version("saga-mcp"),
-        instructions=wording.INSTRUCTIONS,
+        instructions=descriptions.INSTRUCTIONS,
         on_list_tools=edge.list_tools,
         on_call_tool=edge.call_tool,
         # Without it a client of the modern era is told that the list of tools never changes.
@@ -173,7 +173,7 @@ class _Edge:
             )
             texts.append(said)
         if reply.answer is None or look is None:
-            text = wording.without_answer(reply.code, reply.step, offered)
+            text = refusals.without_answer(reply.code, reply.step, offered)
             whole = "\n".join([text, *texts])
             return refusal(reply.code, whole, look=look, saga_id=reply.saga_id, step=reply.step)
         return step_reply(
@@ -209,22 +209,22 @@ def _refusal_of(error: Exception, tool: str, rename: Names) -> types.CallToolRes
     """
     match error:
         case InvalidArguments(problems=problems):
-            return refusal("invalid_arguments", wording.invalid_arguments(problems))
+            return refusal("invalid_arguments", refusals.invalid_arguments(problems))
         case UpstreamDown():
-            return refusal("upstream_down", wording.upstream_down(error, tool))
+            return refusal("upstream_down", refusals.upstream_down(error, tool))
         case UnknownTool() | SagaIdMistyped():
-            return refusal("invalid_arguments", wording.refused(error, rename))
+            return refusal("invalid_arguments", refusals.refused(error, rename))
         case SagaIdMissing():
-            return refusal("saga_id_missing", wording.refused(error, rename))
+            return refusal("saga_id_missing", refusals.refused(error, rename))
         case SagaQuarantined(saga_id=saga_id):
-            text = wording.quarantined(error, rename, called=tool not in CONTROLS)
+            text = refusals.quarantined(error, rename, called=tool not in CONTROLS)
             return refusal(error.code, text, saga_id=saga_id)
         case Refused():
             saga_id = cast("str", getattr(error, "saga_id", ""))
-            return refusal(error.code, wording.refused(error, rename), saga_id=saga_id)
+            return refusal(error.code, refusals.refused(error, rename), saga_id=saga_id)
         case LogError():
-            return refusal("log_unavailable", wording.log_unavailable(str(error)))
+            return refusal("log_unavailable", refusals.log_unavailable(str(error)))
         case _:
             reference = secrets.token_hex(4)
             _log.error("internal_error", reference=reference, tool=tool, exc_info=error)
-            return refusal("internal_error", wording.internal_error(reference))
+            return refusal("internal_error", refusals.internal_error(reference))

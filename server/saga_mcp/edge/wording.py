@@ -1,70 +1,23 @@
-"""Every text that a model reads, in one place, so that they can be watched and improved together (WORDING.md).
+"""What models read of a saga: the last text block of a reply, and what control tools say (WORDING.md).
 
-They are written to stop what models are known to do: scatter one task over several sagas, never commit, call again
+The texts are written to stop what models are known to do: scatter one task over several sagas, never commit, call again
 after "still running", loop after an abort, undo by hand. Pure: a state in, a sentence out. Whatever people or tools put
 into a text is escaped here, so callers need not remember to.
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import TypeAlias
 
 from saga_mcp.domain.attention import Tally
-from saga_mcp.domain.errors import CommitRefused, SagaQuarantined
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.saga_decisions import describe_cause
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, Kind, PartAction, Phase, StepState
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.look import Look
-from saga_mcp.tools.port import UpstreamDown
 
 Names: TypeAlias = Callable[[str], str]
 """From a tool's name in the config to the name agents see."""
-
-INSTRUCTIONS = (
-    "This server groups tool calls in sagas: all kept, or all undone. 1. Begin a task with saga_begin, alone. Pass its"
-    " saga_id to every call of the task, parallel calls too. 2. When the task is finished and checked, call "
-    "saga_commit. Until then everything is provisional. 3. If it cannot be finished, call saga_abort. Never undo steps"
-    " yourself with other tools. 4. If a reply says a saga was undone, its id is closed. Do not repeat the same call: "
-    "fix the cause and start over once, or tell the user. 5. If a reply says unknown or still running, do not call "
-    "again; use saga_status. 6. If a person is needed, tell the user and stop."
-)
-
-BEGIN = (
-    "Open a saga for one task and get its saga_id. Call it first and alone; pass the id to every call of the task. It "
-    "stays open until saga_commit (keep all) or saga_abort (undo all)."
-)
-COMMIT = (
-    "Keep all steps. Call once, when the whole task is done and checked. Repeating is harmless. A refusal says what to "
-    "settle first."
-)
-ABORT = (
-    "Undo the steps, last first; the server does it. Repeating is harmless. to_savepoint undoes only what came after "
-    "the mark and keeps the saga open."
-)
-STATUS = (
-    "What happened, what an abort would undo, what you may do next. Use it after unknown, still running or being "
-    "undone. Without saga_id: your open sagas."
-)
-SAVEPOINT = (
-    "Set a mark in a saga. saga_abort with to_savepoint undoes only what came after it. Setting it again moves it."
-)
-
-SAGA_ID = "id from saga_begin"
-STEP_KEY = "your own name for this call; repeat it to get its result again instead of a second call"
-PURPOSE = "the task in a few words"
-BEGIN_KEY = "the same key gives the same saga again"
-ACCEPT_FAILED = "numbers of failed steps that may stay undone"
-REASON = "why, for the record"
-TO_SAVEPOINT = "undo only what came after this mark"
-AFTER_STEP = "list the steps after this number"
-SAVEPOINT_NAME = "name of the mark"
-
-_UNDOABLE = "Undoable until saga_commit."
-_NO_RETURN = "Point of no return: cannot be undone."
-_PERSON = "Undo needs a person."
-_LEFT = "An abort leaves what it did in place."
-_FORWARD = "Cannot be undone; only after the point of no return."
 
 _CLOSED = (
     "This id is closed. Do not undo anything yourself. Do not repeat the same call: fix the cause and start over with "
@@ -77,34 +30,7 @@ _FINISH = "Finish: saga_commit keeps all, saga_abort undoes all."
 _IDLE = " It was idle for long: finish it."
 _MOST_NAMED = 20
 _ROUNDED_FROM = 100_000
-_LONGEST_REFUSAL = 2_000
 _FINISH_FORWARD = "It can no longer be undone. Finish: saga_commit."
-
-
-def kind_line(kind: Kind, undo: Collection[PartAction], not_restored: str = "") -> str:
-    """The line that a tool's description gains; never the undo tool's name, which would invite undoing by hand.
-
-    Args:
-        kind: of the tool.
-        undo: what its undo consists of.
-        not_restored: what its undo does not bring back.
-    """
-    line = _kind_words(kind, undo)
-    return f"{line} Not restored: {not_restored}." if line and not_restored else line
-
-
-def _kind_words(kind: Kind, undo: Collection[PartAction]) -> str:
-    match kind:
-        case Kind.COMPENSABLE if PartAction.MANUAL in undo:
-            return _PERSON
-        case Kind.COMPENSABLE:
-            return _LEFT if undo and set(undo) == {PartAction.LEAVE} else _UNDOABLE
-        case Kind.PIVOT:
-            return _NO_RETURN
-        case Kind.RETRIABLE:
-            return _FORWARD
-        case Kind.READ_ONLY:
-            return ""
 
 
 # --- the last text block of a reply -----------------------------------------------------------------------------------
@@ -346,76 +272,6 @@ def abort_deferred(saga: Saga, names: Names) -> str:
     return (
         f"Not aborted yet: step {step} cannot be undone and is not settled. The wish is stored: if the step turns out "
         "to have had no effect, the abort runs by itself. Do not call it again; use saga_status."
-    )
-
-
-# --- refusals ---------------------------------------------------------------------------------------------------------
-
-
-def refused(error: Exception, rename: Names) -> str:
-    """What a refusal of the engine says; they carry their sentence with them, with tools as the config names them.
-
-    Args:
-        error: the refusal.
-        rename: puts agents' names in place of the config's, anywhere in a text.
-    """
-    tail = " Use saga_status, then saga_abort or wait for a person." if isinstance(error, CommitRefused) else ""
-    said = escape(rename(str(error)))
-    return f"{said if len(said) <= _LONGEST_REFUSAL else f'{said[:_LONGEST_REFUSAL]}...'}{tail}"
-
-
-def quarantined(error: SagaQuarantined, rename: Names, *, called: bool) -> str:
-    """The saga cannot be read, so no intent could be stored.
-
-    Args:
-        error: what is the matter.
-        rename: as for `refused`.
-        called: a governed tool was called; a control tool sends nothing.
-    """
-    return refused(error, rename) + (" Nothing was sent." if called else "")
-
-
-def invalid_arguments(problems: tuple[str, ...]) -> str:
-    """Arguments that do not fit: nothing happened, and it is no step (S4.1)."""
-    return escape(f"Nothing was sent: {'; '.join(problems)}.")
-
-
-def upstream_down(error: UpstreamDown, tool: str) -> str:
-    """The server behind a tool cannot be reached: nothing happened, and it is no step."""
-    said = escape(error.reason)[:_LONGEST_REFUSAL]
-    return (
-        f"Nothing was sent: the server behind {tool} cannot be reached ({said}). Try once more later, or tell the user."
-    )
-
-
-def unknown_argument(name: str, nearest: str) -> str:
-    """One problem of `invalid_arguments`."""
-    hint = f' (did you mean "{nearest}"?)' if nearest else ""
-    return f'there is no argument "{name}"{hint}'
-
-
-def log_unavailable(reason: str) -> str:
-    """The saga log cannot be used; what it says tells what was not stored and not sent, and what to do."""
-    return escape(f"{reason[:1].upper()}{reason[1:]}")
-
-
-def without_answer(code: str, number: int, tool: str) -> str:
-    """The first sentence of a call that has no answer of its tool."""
-    if code == "still_running":
-        return f"Not an error: {escape(tool)} is still running. Do not call it again; saga_status shows its result."
-    if code == "outcome_unknown":
-        return (
-            f"Outcome of step {number} {escape(tool)} is unknown: it may have happened. Do not call it again. "
-            "Use saga_status in 30 s; then saga_abort, or ask the user."
-        )
-    return f"Step {number} {escape(tool)} has no answer ({code}). Do not call it again; use saga_status."
-
-
-def internal_error(reference: str) -> str:
-    """A bug of ours."""
-    return (
-        f"Internal error of the saga server (reference {reference}). Whether anything was sent is not known. Do not "
-        "call it again; use saga_status, or tell the user."
     )
 
 

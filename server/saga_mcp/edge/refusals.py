@@ -1,0 +1,78 @@
+"""What models read where nothing was done, or where there is no answer: one sentence on what to do next (WORDING.md).
+
+Apart from `wording`, which says how a saga stands: a refusal is about a call, and most are about no saga at all.
+"""
+
+from saga_mcp.domain.errors import CommitRefused, SagaQuarantined
+from saga_mcp.edge.clean import escape
+from saga_mcp.edge.wording import Names
+from saga_mcp.tools.port import UpstreamDown
+
+_LONGEST_REFUSAL = 2_000
+
+
+def refused(error: Exception, rename: Names) -> str:
+    """What a refusal of the engine says; they carry their sentence with them, with tools as the config names them.
+
+    Args:
+        error: the refusal.
+        rename: puts agents' names in place of the config's, anywhere in a text.
+    """
+    tail = " Use saga_status, then saga_abort or wait for a person." if isinstance(error, CommitRefused) else ""
+    said = escape(rename(str(error)))
+    return f"{said if len(said) <= _LONGEST_REFUSAL else f'{said[:_LONGEST_REFUSAL]}...'}{tail}"
+
+
+def quarantined(error: SagaQuarantined, rename: Names, *, called: bool) -> str:
+    """The saga cannot be read, so no intent could be stored.
+
+    Args:
+        error: what is the matter.
+        rename: as for `refused`.
+        called: a governed tool was called; a control tool sends nothing.
+    """
+    return refused(error, rename) + (" Nothing was sent." if called else "")
+
+
+def invalid_arguments(problems: tuple[str, ...]) -> str:
+    """Arguments that do not fit: nothing happened, and it is no step (S4.1)."""
+    return escape(f"Nothing was sent: {'; '.join(problems)}.")
+
+
+def upstream_down(error: UpstreamDown, tool: str) -> str:
+    """The server behind a tool cannot be reached: nothing happened, and it is no step."""
+    said = escape(error.reason)[:_LONGEST_REFUSAL]
+    return (
+        f"Nothing was sent: the server behind {tool} cannot be reached ({said}). Try once more later, or tell the user."
+    )
+
+
+def unknown_argument(name: str, nearest: str) -> str:
+    """One problem of `invalid_arguments`."""
+    hint = f' (did you mean "{nearest}"?)' if nearest else ""
+    return f'there is no argument "{name}"{hint}'
+
+
+def log_unavailable(reason: str) -> str:
+    """The saga log cannot be used; what it says tells what was not stored and not sent, and what to do."""
+    return escape(f"{reason[:1].upper()}{reason[1:]}")
+
+
+def without_answer(code: str, number: int, tool: str) -> str:
+    """The first sentence of a call that has no answer of its tool."""
+    if code == "still_running":
+        return f"Not an error: {escape(tool)} is still running. Do not call it again; saga_status shows its result."
+    if code == "outcome_unknown":
+        return (
+            f"Outcome of step {number} {escape(tool)} is unknown: it may have happened. Do not call it again. "
+            "Use saga_status in 30 s; then saga_abort, or ask the user."
+        )
+    return f"Step {number} {escape(tool)} has no answer ({code}). Do not call it again; use saga_status."
+
+
+def internal_error(reference: str) -> str:
+    """A bug of ours."""
+    return (
+        f"Internal error of the saga server (reference {reference}). Whether anything was sent is not known. Do not "
+        "call it again; use saga_status, or tell the user."
+    )
