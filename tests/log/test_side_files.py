@@ -5,25 +5,30 @@ SQLite goes on with files that it has open, whether or not anybody else can find
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from tests.log.decisions import intending, opening, succeeding
 
 from saga_mcp.log.guard import ours
-from saga_mcp.log.sql import SqlSagaLog
+from saga_mcp.log.sql import SqlSagaLog, files
+from saga_mcp.log.sql.connect import SqliteFile
+from saga_mcp.log.sql.hot import execute
 from saga_mcp.log.sql.trouble import LogGone
 
 BESIDE = ("-wal", "-shm")
 
 WRITES = """
 import asyncio, sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from saga_mcp.log.sql import SqlSagaLog
+from saga_mcp.log.sql import SqlSagaLog, files
 from tests.log.decisions import opening
 
 async def main():
@@ -110,3 +115,28 @@ async def test_side_files_that_a_process_itself_removed_may_be_new_ones(path: Pa
             await log.decide("sg-a", opening() if number == 1 else intending())
             assert (await log.load("sg-a")).seq == number
         assert not any(beside(path, suffix).exists() for suffix in BESIDE)
+
+
+def test_connections_of_several_threads_that_come_and_go_do_not_lose_each_others_files(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One looks whether the files still lie there while the last other one ends and removes them."""
+    file = SqliteFile(path=path, make_parent=False, file_system_of=lambda _: "")
+    file.reader().close()
+    looks = files.sides
+
+    def slowly(path: Path) -> files.Sides:
+        found = looks(path)
+        os.sched_yield()
+        return found
+
+    monkeypatch.setattr(files, "sides", slowly)
+
+    def use() -> None:
+        for _ in range(50):
+            with file.reader() as connection, connection.begin():
+                execute(connection, "SELECT 1")
+
+    with ThreadPoolExecutor(4) as threads:
+        for used in [threads.submit(use) for _ in range(4)]:
+            used.result(timeout=60)

@@ -174,7 +174,7 @@ async def test_cause_and_the_undos_key_are_filled_in_when_it_is_sent() -> None:
     assert undoer is not None
     with anyio.fail_after(5):
         context = UndoContext(step=STEP, undo_key="key-2.u1.g1", cause="operator")
-        outcome = await undoer.undo(fill_late(parts[0].args, context), context)
+        outcome = await undoer.undo(fill_late(parts[0], context), context)
     assert outcome == Undone()
     assert seen == [{"name": "ada", "why": "operator", "key": "key-2.u1.g1"}]
 

@@ -114,7 +114,7 @@ def _part_json(part: Part, *, values: bool) -> JsonObject:
         "error": part.error,
     }
     if values:
-        shown |= {"args": part.spec.args, "message": part.spec.message}
+        shown |= {"args": part.spec.args | part.spec.late, "message": part.spec.message}
     return shown
 
 
@@ -248,7 +248,9 @@ def step_text(output: Output, step: Step, *, values: bool = False) -> None:
 def _values_text(output: Output, step: Step) -> None:
     shown: list[tuple[str, JsonValue]] = [("args", step.plan.args), ("result", step.result), ("capture", step.capture)]
     shown += [("left", step.image), ("after", step.after)]
-    shown += [(f"undo {part.id} {part.spec.tool} args", part.spec.args) for part in step.parts or () if part.spec.args]
+    for part in step.parts or ():
+        if args := part.spec.args | part.spec.late:
+            shown.append((f"undo {part.id} {part.spec.tool} args", args))
     for name, value in shown:
         if value is not None:
             output.text(f"step {step.number} {escape(name)} = {escape(json.dumps(value, ensure_ascii=False))}")

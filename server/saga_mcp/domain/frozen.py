@@ -36,6 +36,10 @@ class PartSpec:
     """None: those of its entry in the pair."""
     urgency: Urgency = Urgency.NORMAL
     args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
+    late: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
+    """Arguments that only the moment of sending knows, as the pair has them."""
+    item: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    """The item of `each` that the part was made for, where something at that moment may look at it."""
     message: str = field(default="", compare=False, metadata=PAYLOAD)
     """What a person reads of a manual part or of a residue."""
 

@@ -27,7 +27,7 @@ from saga_mcp.domain.undo_decisions import (
     undo_unneeded,
     undo_unsent,
 )
-from saga_mcp.domain.values import Effect, ItemKind, JsonObject, PartAction, PartState
+from saga_mcp.domain.values import Effect, ItemKind, JsonObject, JsonValue, PartAction, PartState
 from saga_mcp.engine.place import misplaced
 from saga_mcp.engine.probing import PROBE_SCHEDULE
 from saga_mcp.engine.supervise import Limits, Supervised, within
@@ -38,7 +38,7 @@ from saga_mcp.tools.binding import CannotBind
 from saga_mcp.tools.looks import NotSeen, World, done_already, now_of
 from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
 from saga_mcp.tools.port import AsksPerson, GivesUp, ReadFailed, UndoContext, Undoer, UndoMissed, Undone, UndoOutcome
-from saga_mcp.tools.undo_plan import fill_late, item_of
+from saga_mcp.tools.undo_plan import fill_late
 from saga_tools import Retry
 from saga_tools.server import UNDO_RETRY
 
@@ -208,15 +208,15 @@ class Undoing:
 
     async def _send(self, undoer: Undoer, part: Part, entry: UndoEntry | None, context: UndoContext) -> UndoOutcome:
         """Call the undo with what only this moment knows."""
-        args, read = part.spec.args, None
+        read: JsonValue = None
         if entry is not None and entry.read is not None:
-            answer = await self._shop.looks.read(entry.read, context, item_of(args))
+            answer = await self._shop.looks.read(entry.read, context, part.spec.item)
             if isinstance(answer, ReadFailed) or answer.is_error:
                 error = answer.reason if isinstance(answer, ReadFailed) else answer.error
                 return UndoMissed(error=f"{entry.read.tool}: {error}", effect=Effect.NONE)
             read = now_of(answer)
         try:
-            filled = fill_late(args, context, read)
+            filled = fill_late(part.spec, context, read)
         except CannotBind as unbound:
             return GivesUp(message=f"the undo cannot be built: {unbound}")
         return await _called(undoer, filled, context)

@@ -26,9 +26,6 @@ _OF_RESULT = frozenset({"result", "text"})
 _AFTERWARDS = frozenset({"result", "known", "text", "after", "step", "results", "read"})
 """What is not known before a call."""
 _LATE = re.compile(r"\$\{\s*(cause|step\.undo_key)\s*\}")
-_LATE_KEY = "saga__late"
-"""Beside the bound arguments; no parameter may begin with `saga__`."""
-_ITEM_KEY = "saga__item"
 AT_SENDING = AFTER_OUTCOME | {"item", "read"}
 """What an argument may name that is filled in when its undo is sent, because it names `read`."""
 
@@ -46,7 +43,7 @@ class PlannedEntry:
     probed: bool
     """Whether an attempt of unknown outcome can be asked about: a guard tells too."""
     late: Mapping[str, JsonValue]
-    """Arguments that are known only when the undo is sent, by what they are: two words, or a list of one template."""
+    """Arguments that are known only when the undo is sent, as the entry has them."""
 
     @classmethod
     def compile(cls, number: int, entry: UndoEntry, *, guarded: bool = False) -> Self:
@@ -84,7 +81,7 @@ class PlannedEntry:
     @property
     def late_names(self) -> frozenset[str]:
         """Variables of what is filled in when it is sent."""
-        templates = [compile_template(late, variables=AT_SENDING) for late in self.late.values()]
+        templates = [compile_template(late, variables=AT_SENDING) for late in self.late.values() if not _word(late)]
         return frozenset[str]().union(*(template.names for template in templates))
 
     def parts(self, values: Mapping[str, JsonValue]) -> Iterator[PartSpec]:
@@ -105,11 +102,6 @@ class PlannedEntry:
             yield self._part({**values, "item": item})
 
     def _part(self, values: Mapping[str, JsonValue]) -> PartSpec:
-        args = cast("JsonObject", self.args.bind(values))
-        if self.late:
-            args[_LATE_KEY] = dict(self.late)
-            if "item" in values:
-                args[_ITEM_KEY] = values["item"]
         message = self.message.bind(values)
         return PartSpec(
             action=self.entry.action,
@@ -118,7 +110,9 @@ class PlannedEntry:
             idempotent=self.entry.idempotent,
             has_probe=self.probed,
             urgency=self.entry.urgency,
-            args=args,
+            args=cast("JsonObject", self.args.bind(values)),
+            late=dict(self.late),
+            item=values.get("item") if self.late or self.entry.read else None,
             message=message if isinstance(message, str) else json.dumps(message, ensure_ascii=False),
         )
 
@@ -198,56 +192,37 @@ def _unbuilt(reason: str) -> BoundUndo:
 def late_args(args: Mapping[str, JsonValue], *, reads: bool = False) -> dict[str, JsonValue]:
     """Return the arguments that only the moment of sending knows.
 
-    Those that are exactly `${cause}` or `${step.undo_key}`, by their word; where the entry reads, also those that name
-    `read`, as a list of their template.
+    Those that are exactly `${cause}` or `${step.undo_key}`; where the entry reads, also those that name `read`.
 
     Raises:
         TemplateError: an argument does not compile.
     """
-    found: dict[str, JsonValue] = {}
-    for name, value in args.items():
-        match = _LATE.fullmatch(value) if isinstance(value, str) else None
-        if match:
-            found[name] = match[1]
-        elif reads and "read" in compile_template(value, variables=AT_SENDING).names:
-            found[name] = [value]
-    return found
+    return {
+        name: value
+        for name, value in args.items()
+        if _word(value) or (reads and "read" in compile_template(value, variables=AT_SENDING).names)
+    }
 
 
-def fill_late(args: JsonObject, context: UndoContext, read: JsonValue = None) -> JsonObject:
+def fill_late(part: PartSpec, context: UndoContext, read: JsonValue = None) -> JsonObject:
     """Return a part's arguments with what only the moment of sending knows.
 
     Raises:
         CannotBind: what was read does not have what an argument needs.
     """
-    if _LATE_KEY not in args:
-        return args
-    late = cast("Mapping[str, JsonValue]", args[_LATE_KEY])
     known = {"cause": context.cause, "step.undo_key": context.undo_key}
+    filled = dict(part.args)
     values: dict[str, JsonValue] = {}
-    filled = {name: value for name, value in args.items() if name not in {_LATE_KEY, _ITEM_KEY}}
-    for name, what in late.items():
-        if isinstance(what, str):
-            filled[name] = known[what]
+    for name, late in part.late.items():
+        if word := _word(late):
+            filled[name] = known[word]
             continue
-        values = values or values_of(context.step) | {"read": read, "item": item_of(args)}
-        (template,) = cast("list[JsonValue]", what)
-        filled[name] = compile_template(template, variables=AT_SENDING).bind(values)
+        values = values or values_of(context.step) | {"read": read, "item": part.item}
+        filled[name] = compile_template(late, variables=AT_SENDING).bind(values)
     return filled
 
 
-def shown_args(args: JsonObject) -> JsonObject:
-    """Return a part's arguments for people: what only the moment of sending knows stands there as the config has it."""
-    late = cast("Mapping[str, JsonValue]", args.get(_LATE_KEY, {}))
-    fixed = {name: value for name, value in args.items() if name not in {_LATE_KEY, _ITEM_KEY}}
-    return fixed | {name: f"${{{what}}}" if isinstance(what, str) else _only(what) for name, what in late.items()}
-
-
-def _only(what: JsonValue) -> JsonValue:
-    (template,) = cast("list[JsonValue]", what)
-    return template
-
-
-def item_of(args: JsonObject) -> JsonValue:
-    """Return the item of `each` that a part was made for."""
-    return args.get(_ITEM_KEY)
+def _word(argument: JsonValue) -> str:
+    """Return what an argument is that stands for one of the two words; empty: none of them."""
+    match = _LATE.fullmatch(argument) if isinstance(argument, str) else None
+    return match[1] if match else ""

@@ -19,7 +19,7 @@ from saga_mcp.tools.hidden import pair_for
 from saga_mcp.tools.looks import Looks, NotSeen, Seen
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Catalogue, StepFacts, Tool
-from saga_mcp.tools.undo_plan import UndoPlan, shown_args
+from saga_mcp.tools.undo_plan import UndoPlan
 from saga_mcp.tools.upstream.adapter import UpstreamUndo
 from saga_mcp.tools.upstream.schema import InputSchema
 from saga_mcp.tools.variables import values_of
@@ -166,7 +166,7 @@ def _entries(catalogue: Catalogue, pair: Pair, facts: StepFacts) -> Iterator[Ent
 
 
 def _part(catalogue: Catalogue, part: PartSpec) -> Part:
-    return Part(shown_args(part.args), part.message, tuple(_problems(catalogue, part)))
+    return Part(part.args | part.late, part.message, tuple(_problems(catalogue, part)))
 
 
 def _problems(catalogue: Catalogue, part: PartSpec) -> Iterator[str]:
@@ -178,11 +178,9 @@ def _problems(catalogue: Catalogue, part: PartSpec) -> Iterator[str]:
     if known is None:
         yield f"there is no tool {part.tool}"
         return
-    shown = shown_args(part.args)
-    fixed = {name: value for name, value in shown.items() if name in part.args}
-    needed: list[JsonValue] = [name for name in required(known.input_schema) if name in fixed or name not in shown]
+    needed: list[JsonValue] = [name for name in required(known.input_schema) if name not in part.late]
     schema = InputSchema({**known.input_schema, "required": needed})
-    yield from schema.problems(schema.decoded(fixed))
+    yield from schema.problems(schema.decoded(part.args))
 
 
 def _lost(catalogue: Catalogue, pair: Pair, facts: StepFacts) -> tuple[str, bool]:

@@ -111,9 +111,10 @@ class SqliteFile:
         found = files.status(self.path)
         if found is None or (found.st_dev, found.st_ino) != self.opened:
             raise files.gone(self.path)
-        if self._lost or (self._sides != _NO_SIDES and files.sides(self.path) != self._sides):
-            self._lost = True
-            raise files.sides_gone(self.path)
+        with self._turn:  # or the last connection may end between the two looks
+            if self._lost or (self._sides != _NO_SIDES and files.sides(self.path) != self._sides):
+                self._lost = True
+                raise files.sides_gone(self.path)
         self._written_at = found.st_mtime_ns
 
     def _uses_sides(self, connection: object) -> None:
