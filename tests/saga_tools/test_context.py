@@ -21,6 +21,14 @@ async def test_what_a_tool_registers_is_visible_to_its_unit_test() -> None:
     assert (call.key, call.saga_id, call.step, call.attempt, call.deps) == ("k", "sg-1", 2, 3, "clients")
 
 
+async def test_what_a_tool_reports_is_visible_to_its_unit_test() -> None:
+    reports: list[tuple[float, float | None, str | None]] = []
+    call = Call.for_test(reports=reports)
+    await call.report_progress(1)
+    await call.report_progress(2, 2, "there")
+    assert reports == [(1, None, None), (2, 2, "there")]
+
+
 async def test_on_undo_returns_only_when_the_undo_is_stored() -> None:
     stored: list[str] = []
 

@@ -41,6 +41,7 @@ SERVERS = {
     "RegisteredRead",
     "RegisteredTool",
     "RegisteredUndo",
+    "Report",
     "Result",
     "Traits",
     "UndoTraits",

@@ -132,13 +132,13 @@ read_only = ["look"]
         return sum(line["do"] == "called" and line["tool"] == tool for line in self.lines)
 
     @asynccontextmanager
-    async def serve(self, **env: str) -> AsyncGenerator[Agent]:
+    async def serve(self, *, era: str = "auto", **env: str) -> AsyncGenerator[Agent]:
         """The command, with a client of the SDK connected to it."""
         command = [*COMMAND, "serve", "--config", str(self.config)]
         environ = {**os.environ, **env}
         with anyio.fail_after(BOUND_S * 3):
             parameters = StdioServerParameters(command=command[0], args=command[1:], env=environ, cwd=self.folder)
-            async with Client(parameters) as client:
+            async with Client(parameters, mode=era) as client:
                 yield Agent(client)
 
     @asynccontextmanager

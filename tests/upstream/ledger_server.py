@@ -7,6 +7,7 @@ once), `.noise`, `.changed` (another schema), `.go` (what hangs goes on).
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -46,6 +47,8 @@ MODES = [
     "noise",
     "unfit",
     "surrogate",
+    "report",
+    "tick",
 ]
 
 
@@ -83,6 +86,18 @@ async def gone_on() -> None:
     with anyio.CancelScope(shield=True):
         while not switched("go"):  # noqa: ASYNC110 - another process
             await anyio.sleep(0.01)
+
+
+async def reported(ctx: Context, *, ticks: bool) -> None:
+    """Tell how far the call has come, until the test says go."""
+    if not ticks:
+        await ctx.session.report_progress(1, 3, "begun")
+        await gone_on()
+        await ctx.session.report_progress(2.5)
+        return
+    for number in itertools.takewhile(lambda _: not switched("go"), itertools.count(1)):
+        await ctx.session.report_progress(number)
+        await anyio.sleep(0.02)
 
 
 def _object(required: list[str], **properties: Json) -> Json:
@@ -201,6 +216,8 @@ async def call_tool(
             raise MCPError(code=types.INVALID_PARAMS, message="not like this")
         case "ask":
             return types.InputRequiredResult(request_state="asked")
+        case "report" | "tick":
+            await reported(ctx, ticks=mode == "tick")
         case "noise":
             os.write(WIRE, b"a line that is no message\n" + b"x" * 100_000 + b"\n")
         case _:

@@ -24,6 +24,18 @@ class OnUndo(Protocol):
         ...
 
 
+class Report(Protocol):
+    """Tells whoever waits for a call how far it has come; the engine gives it to each `Call`."""
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        """Return once it is told; nothing happens where nobody asked, or nobody waits any more."""
+        ...
+
+
+async def _tell_nobody(progress: float, total: float | None, message: str | None) -> None:
+    """In place of a caller who did not ask."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """The call a forward action or a probe works for.
@@ -42,6 +54,7 @@ class Call:
     attempt: int = 1
     deps: Any = None
     store_undo: OnUndo = field(repr=False, compare=False)
+    report: Report = field(default=_tell_nobody, repr=False, compare=False)
 
     async def on_undo(self, function: Callable[..., object], /, **arguments: object) -> None:
         """Register a further undo of this step, durable when this returns.
@@ -59,8 +72,20 @@ class Call:
         """
         await self.store_undo(function, arguments)
 
+    async def report_progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
+        """Tell the client how far this call has come, if it asked; some wait longer then.
+
+        A plain `def` tool, which runs in a thread, says `asyncio.run(call.report_progress(...))`.
+
+        Args:
+            progress: More with each report, in whatever unit.
+            total: How much there is to do, if known.
+            message: What is being done, for people.
+        """
+        await self.report(progress, total, message)
+
     @classmethod
-    def for_test(  # one keyword for each attribute, all optional
+    def for_test(
         cls,
         *,
         key: str = "test-key",
@@ -69,14 +94,19 @@ class Call:
         attempt: int = 1,
         deps: object = None,
         undos: list[tuple[Callable[..., object], dict[str, Any]]] | None = None,
+        reports: list[tuple[float, float | None, str | None]] | None = None,
     ) -> Self:
-        """Build a call for a unit test; what `on_undo` registers is appended to `undos`."""
+        """Build a call for a unit test; what `on_undo` registers goes to `undos`, what is reported to `reports`."""
         registered = [] if undos is None else undos
+        told = [] if reports is None else reports
 
         async def remember(function: Callable[..., object], arguments: Mapping[str, Any], /) -> None:
             registered.append((function, dict(arguments)))
 
-        return cls(key=key, saga_id=saga_id, step=step, attempt=attempt, deps=deps, store_undo=remember)
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            told.append((progress, total, message))
+
+        return cls(key=key, saga_id=saga_id, step=step, attempt=attempt, deps=deps, store_undo=remember, report=tell)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

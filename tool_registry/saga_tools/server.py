@@ -5,7 +5,7 @@ A module of its own, so that what an author reads of `saga_tools` is what an aut
 
 from saga_tools._arguments import Arguments, Decoded
 from saga_tools._build import Registered
-from saga_tools._context import OnUndo
+from saga_tools._context import OnUndo, Report
 from saga_tools._errors import ArgumentProblem, InvalidResult
 from saga_tools._json import Json, fit_to_schema, jsonable, repaired
 from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredRead, RegisteredTool, RegisteredUndo
@@ -31,6 +31,7 @@ __all__ = [
     "RegisteredRead",
     "RegisteredTool",
     "RegisteredUndo",
+    "Report",
     "Result",
     "Traits",
     "UndoTraits",

@@ -27,6 +27,7 @@ from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller
 from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.tools.port import InvalidArguments
+from saga_tools.server import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,18 +40,6 @@ class Desk:
     """What the undo of a tool does not bring back, by the tool's name in the config."""
     now: Callable[[], float]
     """Wall clock in seconds since the epoch; only ages are made of it."""
-
-
-Report: TypeAlias = Callable[[float, float, str], Awaitable[None]]
-"""Tells the client how far its call has come: progress, total, and a text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """Who called a control tool, and how it wants to be kept informed."""
-
-    caller: Caller
-    report: Report | None = None
 
 
 def _decoded(value: object) -> object:
@@ -109,17 +98,17 @@ class Control:
     """A control tool: how it is listed, and what a call of it does."""
 
     listed: types.Tool
-    run: Callable[[Desk, Mapping[str, JsonValue], Asked], Awaitable[types.CallToolResult]]
+    run: Callable[[Desk, Mapping[str, JsonValue], Caller], Awaitable[types.CallToolResult]]
 
 
-async def _begin(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> types.CallToolResult:
+async def _begin(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
     arguments = _read(_Begin, given)
-    saga = await desk.service.begin(asked.caller, purpose=arguments.purpose, key=arguments.key)
+    saga = await desk.service.begin(caller, purpose=arguments.purpose, key=arguments.key)
     look = Look.at(saga)
     return _told(look, wording.begun(saga, deadline(look, desk.service.settings)))
 
 
-async def _commit(desk: Desk, given: Mapping[str, JsonValue], _asked: Asked) -> types.CallToolResult:
+async def _commit(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
     arguments = _read(_Commit, given)
     saga_id = read_saga_id(arguments.saga_id)
     saga = await desk.service.commit(saga_id, by="agent", accept_failed=arguments.accept_failed)
@@ -127,7 +116,7 @@ async def _commit(desk: Desk, given: Mapping[str, JsonValue], _asked: Asked) -> 
     return _told(look, wording.trailing(look, 0, desk.names))
 
 
-async def _abort(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> types.CallToolResult:
+async def _abort(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
     arguments = _read(_Abort, given)
     saga_id, mark = read_saga_id(arguments.saga_id), arguments.to_savepoint
     saga = await desk.service.abort(
@@ -136,7 +125,7 @@ async def _abort(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> ty
         by="agent",
         reason=arguments.reason,
         to_savepoint=mark,
-        on_progress=None if asked.report is None else _reporting(asked.report),
+        on_progress=None if caller.report is None else _reporting(caller.report),
     )
     look = Look.at(saga)
     if saga.abort_wanted is not None:
@@ -165,11 +154,11 @@ def _reporting(report: Report) -> OnProgress:
     return tell
 
 
-async def _status(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> types.CallToolResult:
+async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
     arguments = _read(_Status, given)
     if arguments.saga_id is None:
-        rows = await desk.service.open_sagas(asked.caller)
-        view = list_view(rows, conversation=asked.caller.conversation, now=desk.now())
+        rows = await desk.service.open_sagas(caller)
+        view = list_view(rows, conversation=caller.conversation, now=desk.now())
         return control_reply(_json(view), view)
     look = Look.at(await desk.service.saga(read_saga_id(arguments.saga_id)))
     view = saga_view(
@@ -183,7 +172,7 @@ async def _status(desk: Desk, given: Mapping[str, JsonValue], asked: Asked) -> t
     return control_reply(_json(view), view, look=look)
 
 
-async def _savepoint(desk: Desk, given: Mapping[str, JsonValue], _asked: Asked) -> types.CallToolResult:
+async def _savepoint(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
     arguments = _read(_Savepoint, given)
     saga = await desk.service.savepoint(read_saga_id(arguments.saga_id), arguments.name)
     look = Look.at(saga)

@@ -8,7 +8,7 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.edge import descriptions, refusals, wording
 from saga_mcp.edge.caller import caller_of
 from saga_mcp.edge.changes import ListChanges
-from saga_mcp.edge.control import CONTROLS, Asked, Desk, Report
+from saga_mcp.edge.control import CONTROLS, Desk
 from saga_mcp.edge.deadline import deadline
 from saga_mcp.edge.listing import Governed, GovernedTools, nearest
 from saga_mcp.edge.look import Look
@@ -35,6 +35,7 @@ from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller, CallReply, Receipt, SagaIdMissing, SagaIdMistyped, UnknownTool
 from saga_mcp.tools.port import Catalogue, InvalidArguments, UpstreamDown
+from saga_tools.server import Report
 
 _THIRD = 3
 
@@ -108,13 +109,13 @@ class _Edge:
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult:
         """Answer a call; only a cancellation leaves this without a result, because nobody waits for one then."""
-        caller = caller_of(cast("Mapping[str, object] | None", ctx.meta))
+        caller = replace(caller_of(cast("Mapping[str, object] | None", ctx.meta)), report=_report_of(ctx))
         arguments = cast("dict[str, JsonValue]", params.arguments or {})
         control = CONTROLS.get(params.name)
         receipt = receipt_of(ctx.request)
         try:
             if control is not None:
-                reply = await control.run(self.desk, arguments, Asked(caller, _progress_of(ctx)))
+                reply = await control.run(self.desk, arguments, caller)
             else:
                 reply = await self._call(params.name, arguments, caller, receipt)
         except Exception as error:  # noqa: BLE001 - the SDK would hide it from the model, or show what only the log may have
@@ -191,7 +192,7 @@ class _Edge:
         return self.memory.aborts(caller, offered, saga.step(reply.step).error) >= _THIRD
 
 
-def _progress_of(ctx: ServerRequestContext[Any, Any]) -> Report | None:
+def _report_of(ctx: ServerRequestContext[Any, Any]) -> Report | None:
     """What tells the client how far its call has come, where it asked to be told."""
     return None if "progress_token" not in (ctx.meta or {}) else ctx.session.report_progress
 

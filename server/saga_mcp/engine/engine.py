@@ -141,15 +141,16 @@ class Engine:
         pair = pair_for(tool.pair, args.json)
         if pair.kind is Kind.READ_ONLY:
             audited = saga_id is not None and self._shop.settings.audit_reads
-            return await self._reads.call(tool, args, (await self.saga(saga_id)).id if audited and saga_id else "")
+            audited_in = (await self.saga(saga_id)).id if audited and saga_id else ""
+            return await self._reads.call(tool, args, caller, audited_in)
         order = Order(tool=tool, pair=pair, plan=plan_of(pair, args.json, step_key, caller))
         if saga_id is not None:
-            return await self._steps.run(order, args, named_saga(saga_id), receipt)
+            return await self._steps.run(order, args, named_saga(saga_id), caller, receipt)
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, order.plan) as (implicit, mine):
             opening = self._opening(caller, implicit=True)
-            reply = await self._steps.run(replace(order, opening=opening), args, implicit, receipt)
+            reply = await self._steps.run(replace(order, opening=opening), args, implicit, caller, receipt)
         return replace(reply, opened=mine)
 
     def _tool(self, offered: str) -> Tool:

@@ -183,6 +183,7 @@ class Forward:
         ticket.behind = True
         in_hand = self._in_hand.get((ticket.saga_id, ticket.number))
         if in_hand is not None:
+            in_hand.reports += ticket.reports
             await in_hand.known.wait()
             ticket.saga, ticket.answer = in_hand.saga, in_hand.answer
             ticket.replayed = ticket.answer is not None and not ticket.answer.is_error
@@ -294,6 +295,7 @@ class Forward:
             key=self._shop.key(saga, step.number),
             attempt=step.attempts,
             register_undo=self._registrar(ticket),
+            report=ticket.reporting(),
         )
         limits = Limits(timeout_s=pair.timeout_s, hard_deadline_s=pair.hard_deadline_s, stoppable=tool.stoppable)
         args, ticket.args = ticket.args or Arguments(step.plan.args), None

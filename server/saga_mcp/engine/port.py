@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from saga_mcp.domain.draft import Driving
@@ -12,6 +12,7 @@ from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.tools.port import ToolAnswer
+from saga_tools.server import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class Caller:
     """The client's own name for the conversation, where it sends one (S1.5)."""
     call_id: str = ""
     """The client's own id of this call, where it sends one (S8.3)."""
+    report: Report | None = field(default=None, compare=False, repr=False)
+    """Tells it how far this call has come; None: it did not ask."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,10 +9,11 @@ from anyio.abc import TaskGroup
 from saga_mcp.domain.errors import SagaQuarantined
 from saga_mcp.domain.events import ReadRecorded
 from saga_mcp.domain.frozen import PartSpec
-from saga_mcp.engine.port import CallReply
+from saga_mcp.engine.port import Caller, CallReply
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Tool, ToolAnswer
+from saga_tools.server import Report
 
 _log = structlog.get_logger(__name__)
 
@@ -25,17 +26,18 @@ class ReadOnlyCalls:
         self._tasks = tasks
         self._unrecorded: set[anyio.Event] = set()
 
-    async def call(self, tool: Tool, args: Arguments, audited_in: str) -> CallReply:
+    async def call(self, tool: Tool, args: Arguments, caller: Caller, audited_in: str) -> CallReply:
         """Call a read-only tool and pass on what it said; an answer that does not come in time changed nothing.
 
         Args:
             tool: what is called.
             args: its arguments.
+            caller: is told how far it has come, if that was asked for.
             audited_in: the saga in which the call is recorded, after its answer; empty: in none.
         """
         reply: CallReply | None = None
         try:
-            reply = await self._read(tool, args)
+            reply = await self._read(tool, args, caller.report)
             return reply
         finally:
             # Nobody waits for that, least of all a caller who has gone.
@@ -61,8 +63,8 @@ class ReadOnlyCalls:
             self._unrecorded.discard(recorded)
             recorded.set()
 
-    async def _read(self, tool: Tool, args: Arguments) -> CallReply:
-        context = CallContext(saga_id="", number=0, key="", attempt=1, register_undo=_no_undo)
+    async def _read(self, tool: Tool, args: Arguments, report: Report | None) -> CallReply:
+        context = CallContext(saga_id="", number=0, key="", attempt=1, register_undo=_no_undo, report=report)
         limit = min(tool.pair.timeout_s, self._shop.settings.reply_within_s)
         match await within(limit, lambda: tool.call(args, context), self._tasks, self._shop.clock):
             case Landed(answer=answer):

@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 from saga_mcp.domain.values import Phase
 from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.forward import Forward
-from saga_mcp.engine.port import CallReply, Receipt, SagaDriver
+from saga_mcp.engine.port import Caller, CallReply, Receipt, SagaDriver
 from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.waiting import settled
 from saga_mcp.engine.workshop import Workshop
@@ -40,16 +40,21 @@ class Steps:
             self._idle = anyio.Event()
             await self._idle.wait()
 
-    async def run(self, order: Order, args: Arguments, saga_id: str, receipt: Receipt | None) -> CallReply:
+    async def run(
+        self, order: Order, args: Arguments, saga_id: str, caller: Caller, receipt: Receipt | None
+    ) -> CallReply:
         """Have a step run, and wait for its outcome for as long as a reply may take.
 
         Args:
             order: what is to run.
             args: its arguments as the tool decoded them.
             saga_id: in which saga.
+            caller: is told how far it has come, if that was asked for.
             receipt: is told what to do once the reply is written, or lost; without one it counts as sent at once.
         """
         ticket = Ticket(saga_id=saga_id, args=args, arrival=self._delivery.arrived(saga_id))
+        if caller.report is not None:
+            ticket.reports.append(caller.report)
         deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
         self._delivery.expect(ticket)
         self._start(order, ticket)

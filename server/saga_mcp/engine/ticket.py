@@ -5,6 +5,7 @@ The request only waits on the ticket: giving up the wait changes nothing about t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from threading import Lock
 
@@ -20,6 +21,7 @@ from saga_mcp.engine.supervise import wait_for
 from saga_mcp.log.port import StepLock
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Arguments, Tool, ToolAnswer
+from saga_tools.server import Report
 
 NOT_IN_TIME = (
     "the saga log has not taken this call in time: another program may hold it; nothing was stored and nothing was "
@@ -57,6 +59,10 @@ class Ticket:
     arrival: Arrival = Arrival()
     args: Arguments | None = None
     """As the tool decoded them, for one attempt: what was sent once belongs to the tool."""
+    reports: list[Report] = field(default_factory=list[Report])
+    """Tell those who wait for it how far it has come."""
+    come: float = -math.inf
+    """How far it has come, as was told last."""
     decided: anyio.Event = field(default_factory=anyio.Event)
     """The intent is stored, or never will be."""
     known: anyio.Event = field(default_factory=anyio.Event)
@@ -101,6 +107,21 @@ class Ticket:
             await self.known.wait()  # it is refused at once
         else:
             await wait_for(self.decided, max(0.0, _LOG_PATIENCE_S - within_s), clock)
+
+    def reporting(self) -> Report | None:
+        """Return what one attempt tells how far it has come; None where nobody asked.
+
+        A further attempt starts again, and what is told only grows: it is silent until it has come further.
+        """
+        before = self.come
+
+        async def report(progress: float, total: float | None, message: str | None) -> None:
+            if progress > before:
+                self.come = max(self.come, progress)
+                for tell in self.reports:
+                    await tell(progress, total, message)
+
+        return report if self.reports else None
 
     def take(self) -> None:
         """The intent is about to be stored; from then on it can be sent, and the caller must not be told otherwise.

@@ -14,6 +14,7 @@ from saga_mcp.domain.frozen import BoundUndo, PartSpec
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
 from saga_mcp.tools.pair import Pair
+from saga_tools.server import Report
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -197,6 +198,8 @@ class CallContext:
     """The step's idempotency key: the same for all its attempts."""
     attempt: int
     register_undo: RegisterUndo
+    report: Report | None = None
+    """None: nobody wants to know how far it has come."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

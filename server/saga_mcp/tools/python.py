@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
@@ -44,7 +44,7 @@ from saga_tools import (
     SagaToolsError,
 )
 from saga_tools import InvalidArguments as UnfitArguments
-from saga_tools.server import OnUndo, RegisteredTool, registered
+from saga_tools.server import OnUndo, RegisteredTool, Report, registered
 
 _log = structlog.get_logger(__name__)
 
@@ -176,6 +176,7 @@ class PythonTool:
             attempt=context.attempt,
             deps=self.registry.deps,
             store_undo=_store_undo(self.registry, context),
+            report=_report(context),
         )
         threads = self.registry.threads
         sort = threads.read if self.pair.kind is Kind.READ_ONLY else threads.forward
@@ -221,6 +222,24 @@ async def call_registered(registered: RegisteredTool, args: Arguments, call: Cal
     return await run(partial(registered.function, **kwargs), is_async=registered.is_async, threads=threads)
 
 
+def _report(context: CallContext) -> Report:
+    loop = asyncio.get_running_loop()
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        if context.report is not None:
+            await _in(loop, context.report(progress, total, message))
+
+    return report
+
+
+async def _in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Do `work` in the engine's event loop, also for a plain tool: in its thread, under an event loop of its own."""
+    if asyncio.get_running_loop() is loop:
+        await work
+    else:
+        await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, loop))
+
+
 def _store_undo(registry: PythonRegistry, context: CallContext) -> OnUndo:
     loop = asyncio.get_running_loop()
 
@@ -244,10 +263,7 @@ def _store_undo(registry: PythonRegistry, context: CallContext) -> OnUndo:
         async def register() -> None:
             await context.register_undo(part)
 
-        if asyncio.get_running_loop() is loop:
-            await register()
-        else:  # a plain tool, in its thread, under an event loop of its own
-            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(register(), loop))
+        await _in(loop, register())
 
     return store
 

@@ -124,13 +124,13 @@ class UpstreamTool:
 
     async def call(self, args: Arguments, context: CallContext) -> Outcome:
         """Do the forward action."""
-        del context
         try:
             heard = await self.upstream.call(
                 self.declared.tool,
                 args.json,
                 may_stop=self.pair.kind is Kind.READ_ONLY,
                 ready_within_s=_READY_WITHIN_S,
+                report=context.report,
             )
         except anyio.get_cancelled_exc_class():
             # Only our wait has ended here: the upstream was not asked to stop, and may still act.

@@ -31,6 +31,7 @@ from saga_mcp.tools.upstream.lines import FromProgram, ToProgram
 from saga_mcp.tools.upstream.process import Process, running
 from saga_mcp.tools.upstream.tap import Sending, Tap, sending
 from saga_tools import Retry
+from saga_tools.server import Report
 
 _log = structlog.get_logger(__name__)
 
@@ -255,7 +256,15 @@ class Upstream:
             raise UpstreamDown(self.name, f"not up within {within_s:g} s")
         return self._link
 
-    async def call(self, tool: str, arguments: JsonObject, *, may_stop: bool, ready_within_s: float) -> Heard:
+    async def call(
+        self,
+        tool: str,
+        arguments: JsonObject,
+        *,
+        may_stop: bool,
+        ready_within_s: float,
+        report: Report | None = None,
+    ) -> Heard:
         """Call a tool, and wait for its answer for as long as there can be one.
 
         Args:
@@ -263,6 +272,7 @@ class Upstream:
             arguments: Sent as they are.
             may_stop: Whether the upstream may be told to stop when nobody waits any more.
             ready_within_s: How long to wait for a connection that is being made, in seconds.
+            report: Is told how far the call has come, which the upstream is asked for then.
         """
         try:
             link = await self.ready(ready_within_s)
@@ -272,7 +282,7 @@ class Upstream:
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
         try:
             with sending(call):
-                await link.client.session.send_request(request, _ANYTHING)
+                await link.client.session.send_request(request, _ANYTHING, progress_callback=report)
         except MCPError as error:
             if call.answered and call.result is None:
                 return self._declined(link, error.error.code, error.error.message)

@@ -2,7 +2,8 @@
 
 The SDK's client holds an answer to what its protocol revision and the tool's schema promise, and raises where it does
 not fit; and it tells the server to stop when a caller stops waiting. For a call that has had its effect both are wrong:
-its answer is taken here as it came, and only what is safe to stop is stopped.
+its answer is taken here as it came, and only what is safe to stop is stopped. What an upstream asks of its client is
+declined here, because a step may run where nobody can answer.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ class Sending:
     result: JsonObject | None = None
     """The result, as it came."""
 
+
+_QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
+_DECLINED = "saga-mcp does not pass on what servers ask of their clients"
 
 _SENDING: ContextVar[Sending | None] = ContextVar("saga_upstream_sending", default=None)
 
@@ -69,12 +73,19 @@ class _TappedRead(Incoming):
         self._tap = tap
 
     async def receive(self) -> SessionMessage | Exception:
-        try:
-            item = await self._inner.receive()
-        except anyio.EndOfStream:
-            self._tap.ended.set()
-            raise
-        return item if isinstance(item, Exception) else self._taken(item)
+        while True:
+            try:
+                item = await self._inner.receive()
+            except anyio.EndOfStream:
+                self._tap.ended.set()
+                raise
+            if isinstance(item, Exception):
+                return item
+            match item.message:
+                case types.JSONRPCRequest(method=method, id=request_id) if method in _QUESTIONS:
+                    await self._tap.write.decline(method, request_id)
+                case _:
+                    return self._taken(item)
 
     def _taken(self, item: SessionMessage) -> SessionMessage:
         message = item.message
@@ -118,6 +129,12 @@ class _TappedWrite(SdkStream):
                     await self._inner.send(item)
             case _:
                 await self._inner.send(item)
+
+    async def decline(self, method: str, request_id: types.RequestId) -> None:
+        """Say that a question of the upstream is not passed on."""
+        error = types.ErrorData(code=types.METHOD_NOT_FOUND, message=f"{_DECLINED} ({method})")
+        with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):  # then nobody waits for it
+            await self._inner.send(SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)))
 
     async def aclose(self) -> None:
         await self._inner.aclose()
