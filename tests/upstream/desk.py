@@ -150,12 +150,13 @@ read_only = ["look"]
             async with Client(server) as client:
                 yield Agent(client)
 
-    async def run(self, *arguments: str) -> tuple[int, str]:
+    async def run(self, *arguments: str, **env: str) -> tuple[int, str]:
         """Run a command of the product; exit code and output."""
         with anyio.fail_after(BOUND_S):
             result = await anyio.run_process(
                 [*COMMAND, *arguments, "--config", str(self.config)],
                 check=False,
+                env={**os.environ, **env},
             )
         return result.returncode, (result.stdout + result.stderr).decode()
 

@@ -349,7 +349,7 @@ class ToolTable(Table):
 class UpstreamTable(Table):
     """A server that this one stands in front of; the same keys as an entry of a client's `mcpServers`.
 
-    `${env:X}` and `${file:X}` are filled in here, in every text of `command` to `headers`.
+    `${env:X}` and `${file:X}` are filled in here, in every text of `command` to `headers`, and in `account`.
     """
 
     command: str = Field("", description="what is started, and spoken to over its stdin and stdout")
@@ -368,9 +368,13 @@ class UpstreamTable(Table):
         None, description='of the names that agents see, `PREFIX_TOOL`; default: the upstream\'s name; `""`: none'
     )
     scope: Literal["host", "shared"] | None = Field(
-        None, description='whether only this host can undo there; default: `"host"` of a command, `"shared"` of a url'
+        None,
+        description='whether only the machine that did a step undoes it; default: `"host"`, of a url `"shared"`',
     )
-    account: str = Field("", description="whose data it works on: undos are sent only where it is the same")
+    account: str = Field(
+        "",
+        description="whose data it works on: a step is undone only where this is the same",
+    )
     failed_when: Condition = Field(default=False, description="of all its tools: see `[tools]`")
     no_effect_when: Condition | None = Field(None, description="of all its tools: see `[tools]`")
     error_means: Literal["no_effect", "unknown"] = Field("no_effect", description="of all its tools: see `[tools]`")

@@ -14,6 +14,7 @@ from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.models import Condition, ToolTable, UpstreamTable
 from saga_mcp.config.pairs import declare_alone
+from saga_mcp.config.places import places, this_host
 from saga_mcp.config.problems import KeyPath
 from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.repeats import OnRepeat
@@ -34,6 +35,10 @@ from saga_mcp.tools.upstream.declared import (
 
 _SAFE = Read(ToolTable.model_validate({}), frozenset(), {})
 """The table of a tool that is only named in `read_only`."""
+
+
+_NO_PLACES = frozenset({"PATH", "PYTHONPATH", "NODE_PATH"})
+"""Variables that say where programs are, not what they work on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +100,21 @@ class Upstreams:
             if url is None or headers is None:
                 return None
             place: Program | Endpoint = Endpoint(url=url, headers=headers)
-            where = target_id(written.url, written.account)
+            where = [written.url, *places([url] if url != written.url else [])]
         else:
             program = self._program(written, path)
             if program is None:
                 return None
             place = program
-            where = target_id(written.command, written.args, program.cwd, written.account)
+            filled = [arg for arg, was in zip(program.args, written.args, strict=True) if arg != was]
+            named = [value for name, value in program.env.items() if name not in _NO_PLACES]
+            where = [written.command, *written.args, str(program.cwd), *places([*filled, *named])]
+        account = self._filling.text(written.account, (*path, "account"))
+        if account is None:
+            return None
         scope: Scope = written.scope or ("shared" if written.url else "host")
-        return _Reached(read, place, where, scope)
+        host = this_host() if scope == "host" else ""
+        return _Reached(read, place, target_id(where, account, scope, host), scope)
 
     def _program(self, written: UpstreamTable, path: KeyPath) -> Program | None:
         command = self._filling.text(written.command, (*path, "command"))
