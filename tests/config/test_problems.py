@@ -36,7 +36,7 @@ undo = [
   { manual = "x", leave = "y", done_wen = "z" },
 ]
 timeout_s = "30"
-approval = true
+secret = ["name"]
 gaurd = 1
 
 [tools."crm.delete_lead"]
@@ -65,7 +65,7 @@ hard_deadline_s = 1
         (f"{create}.undo[1].args.lead", "crm.delete_lead has no parameter lead; did you mean lead_id?", 20),
         (f"{create}.undo[1].args", "crm.delete_lead needs lead_id", 20),
         (f"{create}.timeout_s", "must be a number", 25),
-        (f"{create}.approval", "not supported by this version yet", 26),
+        (f"{create}.secret", "not supported by this version yet", 26),
         (f"{create}.gaurd", "unknown key; did you mean guard?", 27),
         ('tools."crm.delete_lead"', caught.value.problems[-5].message, 29),
         ('tools."crm.delete_lead".hard_deadline_s', "is shorter than timeout_s, 30", 30),

@@ -13,6 +13,7 @@ from saga_mcp.domain import events as e
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import (
     WHOLE_SAGA,
+    Cancelled,
     Effect,
     ItemKind,
     Kind,
@@ -121,7 +122,7 @@ def _forward_events(alphabet: Alphabet, n: int) -> Iterator[e.Event]:
             yield e.StepAwaitingApproval(step=n, plan=plan)
     if alphabet.approvals:
         yield e.StepApproved(step=n, by="ada")
-        yield e.StepCancelled(step=n, why="rejected")
+        yield e.StepCancelled(step=n, why=Cancelled.REJECTED)
     if alphabet.registered:
         yield e.UndoRegistered(step=n, part=CALL)
     yield e.StepAttempted(step=n, owner="me")

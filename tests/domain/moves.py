@@ -13,11 +13,11 @@ from functools import partial
 
 from tests.domain.alphabet import Alphabet
 
+from saga_mcp.domain import approvals, saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain import person_decisions as person
-from saga_mcp.domain import saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain.attention import VERBS, items
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, duties
+from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, SendApproved, duties
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.frozen import BoundUndo
@@ -88,6 +88,10 @@ def _agent(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
                 f"begin {plan.tool}",
                 partial(saga_decisions.begin_step, saga, plan, ME, opening=alphabet.opened),
             )
+            if alphabet.approvals:
+                yield Move(
+                    Who.AGENT, f"ask for {plan.tool}", partial(approvals.ask, saga, plan, opening=alphabet.opened)
+                )
     if not saga.opened:
         return
     failed = tuple(step.number for step in saga.steps if step.state is StepState.FAILED)
@@ -110,6 +114,10 @@ def _duty(alphabet: Alphabet, saga: Saga, duty: Duty) -> Iterator[Move]:
             n = step.number
             yield Move(Who.SYSTEM, f"resend {n}", lambda: step_decisions.attempt_again(saga, n, ME))
             yield Move(Who.SYSTEM, f"give up {n}", lambda: step_decisions.give_up_retriable(saga, n, "no"))
+        case SendApproved(step=step):
+            n = step.number
+            yield Move(Who.SYSTEM, f"send {n}", lambda: approvals.begin_allowed(saga, n, ME, None))
+            yield Move(Who.SYSTEM, f"cannot send {n}", lambda: approvals.give_up_allowed(saga, n, "no", drive))
         case Probe(step=step):
             yield from _probes(alphabet, saga, step, Who.SYSTEM)
         case RunUndo(step=step, part=part):
@@ -262,9 +270,9 @@ def _verb(
         case "retry":
             yield lambda: person.retry(saga, n, by="ada", note="", driving=drive)
         case "approve":
-            yield lambda: person.approve(saga, n, by="ada", note="")
+            yield lambda: approvals.approve(saga, n, by="ada", note="", now=0.0)
         case "reject":
-            yield lambda: person.reject(saga, n, by="ada", note="", driving=drive)
+            yield lambda: approvals.reject(saga, n, by="ada", note="", driving=drive)
         case "commit":
             yield lambda: _or_nothing(lambda: saga_decisions.commit(saga, by="ada"))
         case "abort":

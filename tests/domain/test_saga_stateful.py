@@ -14,11 +14,11 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.domain import alphabet as a
 
+from saga_mcp.domain import approvals, saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain import person_decisions as person
-from saga_mcp.domain import saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain.attention import items, reported_state
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, duties
+from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, SendApproved, duties
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.events import Event, SagaOpened
 from saga_mcp.domain.frozen import BoundUndo
@@ -129,6 +129,11 @@ class SagaLife(RuleBasedStateMachine):
         ):
             self._send(len(self.saga.steps), truth, owner)
 
+    @rule(tool=st.sampled_from(sorted(PLANS)))
+    def ask_for_a_call(self, tool: str) -> None:
+        if len(self.saga.steps) < _STEPS:
+            self._attempt(lambda: approvals.ask(self.saga, PLANS[tool]))
+
     def _send(self, number: int, truth: str, owner: str) -> None:
         self.world.calls.append(Call(number, owner, truth))
         if truth in {"ok", "lost"}:
@@ -238,6 +243,9 @@ class SagaLife(RuleBasedStateMachine):
             case Resend(step=step):
                 if self._append(step_decisions.attempt_again(self.saga, step.number, owner)):
                     self._send(step.number, "ok" if works else "lost", owner)
+            case SendApproved(step=step):
+                if self._append(approvals.begin_allowed(self.saga, step.number, owner, None)):
+                    self._send(step.number, "ok" if works else "lost", owner)
             case RunUndo(step=step) if step.plan.guarded and step.number not in self.world.standing:
                 self._append(undo_decisions.undo_unneeded(self.saga, step.number, driving))
             case RunUndo(step=step, part=part):
@@ -301,6 +309,13 @@ class SagaLife(RuleBasedStateMachine):
         item = waiting[pick % len(waiting)]
         n, driving = item.step, self._driving("first")
         by_whom = {"by": "ada", "note": "looked"}
+        if item.kind is ItemKind.APPROVAL:
+            self._append(
+                approvals.reject(self.saga, n, **by_whom, driving=driving)
+                if leave
+                else approvals.approve(self.saga, n, **by_whom, now=0.0)
+            )
+            return
         if leave:
             self._append(person.exempt(self.saga, n, **by_whom, driving=driving))
             return

@@ -6,9 +6,9 @@ import pytest
 from tests.domain import alphabet as a
 from tests.domain.stories import DRIVING, LANDING, aborted, done, in_doubt, intended, late, saga_of, succeeded, undone
 
+from saga_mcp.domain import approvals, step_decisions, undo_decisions
 from saga_mcp.domain import events as e
 from saga_mcp.domain import person_decisions as person
-from saga_mcp.domain import step_decisions, undo_decisions
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state, summary
 from saga_mcp.domain.duties import ProbeUndo, RunUndo, duties
 from saga_mcp.domain.errors import IllegalTransition, ItemRefused, SagaAborted
@@ -287,8 +287,8 @@ def test_a_guard_conflict_is_overwritten_or_kept() -> None:
 def test_a_person_allows_or_forbids_a_call_that_waits_for_approval() -> None:
     """S9.1"""
     saga = saga_of(e.StepAwaitingApproval(step=1, plan=a.PLAIN))
-    assert fold(saga, person.approve(saga, 1, by="ada", note="")).step(1).approved
-    rejected = fold(saga, person.reject(saga, 1, by="ada", note="no", driving=DRIVING))
+    assert fold(saga, approvals.approve(saga, 1, by="ada", note="", now=0.0)).step(1).approved
+    rejected = fold(saga, approvals.reject(saga, 1, by="ada", note="no", driving=DRIVING))
     assert rejected.step(1).state is StepState.CANCELLED
 
 

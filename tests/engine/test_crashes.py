@@ -16,10 +16,12 @@ from pathlib import Path
 
 import anyio
 import pytest
+from tests.world.asking import asking
 from tests.world.failing import DoubtfulLog, DyingLog, Fault
 from tests.world.reading import UNDOES, World
 from tests.world.server import Server, served
 
+from saga_mcp.domain.approvals import approve
 from saga_mcp.domain.attention import Item
 from saga_mcp.domain.errors import LogUnavailable, Refused
 from saga_mcp.domain.ids import step_key
@@ -59,6 +61,19 @@ async def several_parts(tools: tuple[str, str, str], server: Server, saga_id: st
     await server.abort(saga_id)
 
 
+async def allowed_by_a_person(tools: tuple[str, str, str], server: Server, saga_id: str) -> None:
+    for tool in tools[:2]:
+        await server.call(tool, saga_id, **_arguments(tool))
+    await server.engine.decide_item(saga_id, lambda saga, _: approve(saga, 2, by="ada", note="", now=0.0))
+    await server.rest(saga_id)
+    await server.call(tools[2], saga_id, **_arguments(tools[2]))
+    await server.abort(saga_id)
+
+
+BOOKS_BY_LEAVE = asking(of="book")
+"""A person has to allow each booking."""
+
+
 def _arguments(tool: str) -> dict[str, object]:
     return {"cents": 5} if tool in {"charge", "wire"} else {"item": "a"}
 
@@ -70,6 +85,7 @@ SCENARIOS = pytest.mark.parametrize(
         pytest.param(overlapping_then_a_failure, ("reserve", "hold", "reserve"), False, id="overlapping"),
         pytest.param(undo_that_fails_at_first, ("reserve", "hold", "reserve"), False, id="failing-undos"),
         pytest.param(several_parts, ("", "", ""), False, id="parts"),
+        pytest.param(allowed_by_a_person, ("reserve", "book", "hold"), False, id="allowed"),
         pytest.param(one_after_the_other, ("charge", "reserve", "charge"), True, id="probed"),
         pytest.param(one_after_the_other, ("wire", "reserve", "wire"), True, id="nobody-can-know"),
         pytest.param(overlapping_then_a_failure, ("wire", "charge", "wire"), True, id="overlapping-nobody-can-know"),
@@ -97,7 +113,7 @@ async def test_a_death_around_any_durable_write_leaves_nothing_behind(
         saga_id = await _run_until_death(folder / "saga.db", partial(scenario, tools), at=at, stored=stored)
         if saga_id is None:
             break
-        async with served(folder / "saga.db", probe_for_s=0.5) as successor:
+        async with served(folder / "saga.db", probe_for_s=0.5, adjust=BOOKS_BY_LEAVE) as successor:
             await _finish(successor, world, saga_id, doubtful=doubtful)
         assert world.standing == [], f"died at append {at}: {world.order}"
         assert world.doubled == [], f"died at append {at}: {world.order}"
@@ -129,7 +145,7 @@ async def test_an_append_that_nobody_can_be_sure_of_leaves_nothing_behind_in_a_p
             logs.append(DoubtfulLog(log, fault, at=at + 1, unreadable=1))  # the saga's opening is the first append
             return logs[0]
 
-        async with served(folder / "saga.db", wrap=doubted, probe_for_s=0.5) as server:
+        async with served(folder / "saga.db", wrap=doubted, probe_for_s=0.5, adjust=BOOKS_BY_LEAVE) as server:
             saga_id = await server.begin()
             with suppress_refusals():
                 await scenario(tools, server, saga_id)
@@ -159,7 +175,7 @@ async def _run_until_death(database: Path, scenario: Scenario, *, at: int, store
         logs.append(DyingLog(log, at=at + 1, stored=stored))  # the saga's opening is the first append
         return logs[0]
 
-    async with served(database, wrap=dying, probe_for_s=0.5) as server:
+    async with served(database, wrap=dying, probe_for_s=0.5, adjust=BOOKS_BY_LEAVE) as server:
         saga_id = await server.begin()
         async with anyio.create_task_group() as life:
 

@@ -24,9 +24,6 @@ NOT_YET: Mapping[int, str] = {
     48: "connections of a pool after a cancellation: needs PostgreSQL",
     49: "serialization failures: needs PostgreSQL",
     75: "a stranger who learnt an id: needs HTTP, where there are several principals",
-    79: "another call than the approved one: needs approvals",
-    80: "an approval that comes the next day: needs approvals",
-    82: "a client that cannot ask: needs approvals",
     101: "sessions that a restart ends: needs HTTP",
 }
 """What does not apply to what there is so far."""
@@ -38,7 +35,7 @@ IN_PART: Mapping[int, str] = {
     41: "a dropped HTTP connection",
     62: "a metric",
     66: "`done_when`",
-    81: "a paused call, and a client that answers for its user",
+    81: "a client that answers for its user",
     88: "an upstream's error as it came over the wire",
     106: "`secret` arguments, encryption, and wiping after the end",
 }

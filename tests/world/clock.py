@@ -35,6 +35,9 @@ class ManualClock:
     def now(self) -> float:
         return self._now
 
+    def wall(self) -> float:
+        return self._now
+
     async def sleep(self, seconds: float) -> None:
         if seconds <= 0:
             await anyio.lowlevel.checkpoint()

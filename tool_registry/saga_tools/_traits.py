@@ -72,6 +72,7 @@ class TraitArguments(TypedDict, total=False):
     idempotent: bool
     error_means: ErrorMeans
     on_repeat: OnRepeat
+    approval: bool
     guard: Literal["unchanged"] | None
 
 
@@ -88,6 +89,7 @@ class Traits:
         idempotent: An attempt of unknown outcome may be sent again with the same key.
         error_means: What an exception proves, other than `NoEffect`, which is always without effect.
         on_repeat: What an equal call means after the first one's answer was delivered.
+        approval: A person has to allow each call before it is sent; which calls, the config may say instead.
         guard: `"unchanged"`: its capture is made again after the step and before the undo. Where the world is as it was
             before the step, nothing is undone; where it is neither that nor as the step left it, a person decides.
     """
@@ -100,6 +102,7 @@ class Traits:
     idempotent: bool = False
     error_means: ErrorMeans = "unknown"
     on_repeat: OnRepeat = "run"
+    approval: bool = False
     guard: Literal["unchanged"] | None = None
 
     @property

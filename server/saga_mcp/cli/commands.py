@@ -9,7 +9,7 @@ from typing import Annotated, cast
 
 import typer
 
-from saga_mcp.cli import act, adopt, attempt, check, doctor, export, look, prove, recover, setup, streams
+from saga_mcp.cli import act, adopt, answer, attempt, check, doctor, export, look, prove, recover, setup, streams
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
 from saga_mcp.domain.errors import LogError, Refused
@@ -83,6 +83,8 @@ cli.command("abort")(act.abort)
 cli.command("retry", short_help="Let what is stuck try again, with the same key.")(act.retry)
 cli.command("resolve", short_help="Say what you found out or did about an item.")(act.resolve)
 cli.command("exempt")(act.exempt)
+cli.command("approve", short_help="Allow a call that an agent asked for.")(answer.approve)
+cli.command("reject", short_help="Forbid a call that an agent asked for.")(answer.reject)
 cli.command("probe")(recover.probe)
 cli.command("recover", short_help="Do what is due without serving, then end.")(recover.recover)
 cli.command("doctor", short_help="Look for what could keep sagas from being driven.")(doctor.doctor)

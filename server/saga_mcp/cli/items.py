@@ -27,6 +27,8 @@ OFFERED = frozenset(
         "resolve --overwrite",
         "resolve --keep",
         "exempt",
+        "approve",
+        "reject",
         "commit",
         "abort",
     }

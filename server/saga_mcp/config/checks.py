@@ -143,6 +143,9 @@ class Check:
             self.reads(path, table.probe, VARIABLES)
             self._check_template((*path, "landed"), table.probe.landed, VARIABLES | NOW, condition=True)
             self._check_template((*path, "result"), table.probe.result, VARIABLES | NOW)
+        self._check_template((*self._path, "approval"), table.approval, BEFORE_INTENT, condition=True)
+        if kind is Kind.READ_ONLY and table.approval:
+            self._findings.problem((*self._path, "approval"), "a read_only tool is never asked about; drop it")
         if table.resource:
             self._check_template((*self._path, "resource"), table.resource, BEFORE_INTENT)
             if not self._has("capture"):

@@ -115,6 +115,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
                 probe_for_s=saga.probe_for_s,
                 idle_flag_s=saga.idle_flag_s,
                 idle_end_s=saga.idle_end_s,
+                approval_expires_s=saga.approval_expires_s,
                 on_idle=OnIdle(saga.on_idle),
                 audit_reads=saga.audit_reads,
             ),

@@ -75,7 +75,6 @@ class SagaTable(Table):
     later: ClassVar[frozenset[str]] = frozenset(
         {
             "replay_window_s",
-            "approval_expires_s",
             "revert_window_s",
             "agent_may_revert",
         }
@@ -106,6 +105,9 @@ class SagaTable(Table):
     )
     idle_end_s: Seconds = Field(
         86400.0, description="idle for so long, a saga is ended as `on_idle` says; never undone past its pivot"
+    )
+    approval_expires_s: Seconds = Field(
+        86400.0, description="how long a person may take to allow a call; after that its question is closed"
     )
     reply_within_s: Seconds = Field(25.0, description='longer work answers "still running" and goes on')
     probe_for_s: SecondsOrNone = Field(
@@ -274,7 +276,6 @@ class ToolTable(Table):
 
     later: ClassVar[frozenset[str]] = frozenset(
         {
-            "approval",
             "secret",
         }
     )
@@ -298,6 +299,11 @@ class ToolTable(Table):
         "",
         description="what it works on, a text with `${...}` over `args`: no two calls that capture work on the same at "
         "a time; default: the capture's tool and arguments",
+    )
+    approval: Condition = Field(
+        default=False,
+        description="`true`, or `${...}` over `args`: a person has to allow the call, with `saga-mcp approve`, "
+        "before it is sent; until then it is stored",
     )
     key_arg: str = Field("", description="the argument in which the step's key is sent; agents do not see it")
     key_format: Literal["base32", "hex", "uuid"] = Field("base32", description="how that key is written")

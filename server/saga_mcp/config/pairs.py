@@ -236,6 +236,7 @@ def _looking(pair: Pair, table: ToolTable, callables: Callables) -> Pair:
         probe=pair.probe if table.probe is None else _probe(table.probe, callables, table.probe.result),
         has_probe=pair.has_probe or table.probe is not None,
         resource=table.resource or pair.resource,
+        approval=table.approval if "approval" in table.model_fields_set else pair.approval,
         key_arg=table.key_arg or pair.key_arg,
         key_format=KeyFormat(table.key_format),
         force=table.force or pair.force,

@@ -21,7 +21,7 @@ from saga_mcp.domain.machine import apply, fold
 from saga_mcp.domain.on_saga import reopens
 from saga_mcp.domain.rollback import in_scope, rollback_done
 from saga_mcp.domain.state import Saga, Step
-from saga_mcp.domain.values import WHOLE_SAGA, Kind, OnError, Phase, StepState
+from saga_mcp.domain.values import WHOLE_SAGA, Cancelled, Kind, OnError, Phase, StepState
 
 Bind: TypeAlias = Callable[[Step], BoundUndo]
 """Builds the undo of a step without a result (S6.1)."""
@@ -102,7 +102,7 @@ class Draft:
         self.add(request)
         for step in self.saga.steps:
             if step.state is StepState.AWAITING_APPROVAL and in_scope(self.saga, step):
-                self.add(StepCancelled(step=step.number, why="aborted", by=request.by))
+                self.add(StepCancelled(step=step.number, why=Cancelled.ABORTED, by=request.by))
             elif reopens(self.saga, step):
                 self.add(RollbackReopened(step=step.number))
             else:

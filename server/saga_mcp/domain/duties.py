@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from saga_mcp.domain.on_step import may_be_sent
 from saga_mcp.domain.rollback import frontier, next_undo, rollback_done, undo_probe_due
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import WHOLE_SAGA, Kind, OnError, Phase, StepState
@@ -39,6 +40,13 @@ class Resend:
 
 
 @dataclass(frozen=True, slots=True)
+class SendApproved:
+    """Send the stored call that a person allowed (S9.1)."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
 class Abort:
     """Abort the saga, as its policy or a deferred wish says (S4.2, S7.1)."""
 
@@ -61,7 +69,7 @@ class Finish:
     """Nothing is left to undo: end the rollback."""
 
 
-Duty: TypeAlias = Probe | ProbeUndo | Resend | Abort | RunUndo | Finish
+Duty: TypeAlias = Probe | ProbeUndo | Resend | SendApproved | Abort | RunUndo | Finish
 
 
 def duties(saga: Saga) -> tuple[Duty, ...]:
@@ -80,12 +88,13 @@ def _active(saga: Saga) -> Iterator[Duty]:
     if wanted is not None and not saga.pivot:
         yield Abort(wanted.cause, wanted.target, wanted.by, wanted.reason)
         return
-    if not (saga.in_doubt or saga.unended):
-        return
     for step in saga.loose_steps:
         if step.running or step.exhausted:
             continue
-        if step.probe_due:
+        if step.state is StepState.AWAITING_APPROVAL:
+            if step.approved and may_be_sent(saga, step):
+                yield SendApproved(step)
+        elif step.probe_due:
             yield Probe(step)
         elif step.state is StepState.IN_DOUBT and step.kind is not Kind.RETRIABLE:
             if saga.on_error is OnError.ABORT and not saga.pivot:

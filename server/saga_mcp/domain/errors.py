@@ -193,6 +193,21 @@ class ResourceHeld(Refused):
         )
 
 
+class ApprovalRejected(Refused):
+    """A person has forbidden this very call in this saga (S9.1)."""
+
+    code: ClassVar[str] = "approval_rejected"
+
+    def __init__(self, step: int, tool: str, note: str) -> None:
+        self.step = step
+        self.tool = tool
+        said = f' They say: "{note}".' if note else ""
+        super().__init__(
+            f"Nothing was sent: a person did not allow this call of {tool} (step {step}).{said} Do not call it again: "
+            "go on without it, or tell the user."
+        )
+
+
 class ItemRefused(Refused):
     """The verb does not fit what waits at this step."""
 

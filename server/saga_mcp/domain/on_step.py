@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from saga_mcp.domain.copying import replace
+from saga_mcp.domain.errors import IllegalTransition
 from saga_mcp.domain.events import (
     PartSpec,
     ReplyLost,
@@ -61,7 +62,8 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
             return put_step(saga, replace(step, approved=True))
         case StepCancelled():
             require(step.state is StepState.AWAITING_APPROVAL, "the call was already sent")
-            return put_step(saga, replace(step, state=StepState.CANCELLED, note=event.note))
+            ended = replace(step, state=StepState.CANCELLED, cancelled=event.why, person=event.by, note=event.note)
+            return put_step(saga, ended)
         case StepAttempted():
             return _attempt(saga, step, event.owner)
         case StepAttemptEnded():
@@ -157,8 +159,34 @@ def require_admissible(saga: Saga, plan: StepPlan) -> None:
 def _await_approval(saga: Saga, event: StepAwaitingApproval) -> Saga:
     require(event.step == len(saga.steps) + 1, "steps are numbered in order")
     require_admissible(saga, event.plan)
-    step = Step(number=event.step, plan=event.plan, state=StepState.AWAITING_APPROVAL, intent_seq=saga.next_seq)
-    return add_step(saga, step)
+    step = Step(
+        number=event.step,
+        plan=event.plan,
+        state=StepState.AWAITING_APPROVAL,
+        intent_seq=saga.next_seq,
+        expires_at=event.expires_at,
+    )
+    return add_step(_all_heard(saga, event.received), step, seen=event.seen)
+
+
+def may_be_sent(saga: Saga, step: Step) -> bool:
+    """Whether a call that a person allowed may go out now: the rules are checked again (S9.1)."""
+    try:
+        require_admissible(_without(saga, step), step.plan)
+    except IllegalTransition:
+        return False
+    return True
+
+
+def _without(saga: Saga, waiting: Step) -> Saga:
+    """The saga as it is for a stored call that is about to be sent, which is in nobody's way but its own."""
+    return put_step(saga, replace(waiting, state=StepState.CANCELLED))
+
+
+def _all_heard(saga: Saga, received: tuple[int, ...]) -> Saga:
+    for number in received:
+        saga = heard(saga, step_of(saga, number))
+    return saga
 
 
 def _intend(saga: Saga, event: StepIntended) -> Saga:
@@ -168,8 +196,7 @@ def _intend(saga: Saga, event: StepIntended) -> Saga:
     else:
         require(known.state is StepState.AWAITING_APPROVAL and known.approved, "the step was not approved")
         require(known.plan == event.plan, "another call was approved")
-    others = saga if known is None else put_step(saga, replace(known, state=StepState.CANCELLED))
-    require_admissible(others, event.plan)
+    require_admissible(saga if known is None else _without(saga, known), event.plan)
     step = Step(
         number=event.step,
         plan=event.plan,
@@ -180,10 +207,9 @@ def _intend(saga: Saga, event: StepIntended) -> Saga:
         owner=event.owner,
         capture=event.capture,
         approved=known is not None,
+        reply_lost=known is not None,  # whoever asked for it was told to wait, and has to ask again for its answer
     )
-    for number in event.received:
-        saga = heard(saga, step_of(saga, number))
-    return add_step(saga, step, seen=event.seen)
+    return add_step(_all_heard(saga, event.received), step, seen=event.seen)
 
 
 def _attempt(saga: Saga, step: Step, owner: str) -> Saga:

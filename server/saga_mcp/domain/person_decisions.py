@@ -8,8 +8,6 @@ from saga_mcp.domain.errors import ItemRefused, SagaNotFound
 from saga_mcp.domain.events import (
     Event,
     InvariantExempted,
-    StepApproved,
-    StepCancelled,
     StepExempted,
     StepResumed,
     StepSettled,
@@ -22,7 +20,7 @@ from saga_mcp.domain.step_decisions import Landing, judge
 from saga_mcp.domain.values import ItemKind, SettledBy
 
 
-def _item(saga: Saga, number: int, verb: str) -> tuple[Step, ItemKind]:
+def step_waiting(saga: Saga, number: int, verb: str) -> tuple[Step, ItemKind]:
     """The step and the item at it that `verb` fits.
 
     Raises:
@@ -51,7 +49,7 @@ def exempt(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> 
         for name in saga.violations:
             draft.add(InvariantExempted(name=name, by=by, note=note))
         return draft.close(driving)
-    _item(saga, number, "resolve --keep" if _at_guard(saga, number) else "exempt")
+    step_waiting(saga, number, "resolve --keep" if _at_guard(saga, number) else "exempt")
     draft.add(StepExempted(step=number, by=by, note=note))
     return draft.close(driving)
 
@@ -63,7 +61,7 @@ def _at_guard(saga: Saga, number: int) -> bool:
 
 def retry(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
     """A person lets what is stuck try again, with fresh attempts and the same key."""
-    _, kind = _item(saga, number, "retry")
+    _, kind = step_waiting(saga, number, "retry")
     draft = Draft(saga)
     if kind is ItemKind.RETRIABLE_EXHAUSTED:
         draft.add(StepResumed(step=number, by=by, note=note))
@@ -74,7 +72,7 @@ def retry(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> t
 
 def overwrite(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
     """A person lets an undo go on although the guard found a conflict."""
-    _item(saga, number, "resolve --overwrite")
+    step_waiting(saga, number, "resolve --overwrite")
     draft = Draft(saga)
     draft.add(UndoResumed(step=number, by=by, note=note, overwrite=True))
     return draft.close(driving)
@@ -82,7 +80,7 @@ def overwrite(saga: Saga, number: int, *, by: str, note: str, driving: Driving) 
 
 def resolve_undone(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
     """A person undid it by hand; what else the step's undo has goes on."""
-    _item(saga, number, "resolve --undone")
+    step_waiting(saga, number, "resolve --undone")
     draft = Draft(saga)
     draft.add(UndoResolved(step=number, by=by, note=note))
     return draft.close(driving)
@@ -94,7 +92,7 @@ def resolve_landed(
     """A person found that the step took effect, and may know its result, which is judged like the tool's own (S9.3)."""
     step = saga.find_step(number)
     verb = "resolve --landed --result" if step is not None and _cannot_build(saga, step) else "resolve --landed"
-    _item(saga, number, verb)
+    step_waiting(saga, number, verb)
     draft = Draft(saga)
     draft.add(
         StepSettled(
@@ -118,7 +116,7 @@ def _cannot_build(saga: Saga, step: Step) -> bool:
 
 def resolve_absent(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
     """A person found that the step had no effect."""
-    step, _ = _item(saga, number, "resolve --absent")
+    step, _ = step_waiting(saga, number, "resolve --absent")
     if step.landed:
         message = (
             f"{saga.id}.{number} is known to have taken effect; only its call has not ended. Nothing was changed. "
@@ -128,18 +126,4 @@ def resolve_absent(saga: Saga, number: int, *, by: str, note: str, driving: Driv
     draft = Draft(saga)
     draft.add(StepSettled(step=number, landed=False, by=SettledBy.PERSON, person=by, note=note))
     draft.abort_on_error(f"step_failed:{number}", driving)
-    return draft.close(driving)
-
-
-def approve(saga: Saga, number: int, *, by: str, note: str) -> tuple[Event, ...]:
-    """A person allows exactly the stored call, once (S9.1)."""
-    _item(saga, number, "approve")
-    return (StepApproved(step=number, by=by, note=note),)
-
-
-def reject(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
-    """A person forbids the stored call: it ends before anything was sent (S9.1)."""
-    _item(saga, number, "reject")
-    draft = Draft(saga)
-    draft.add(StepCancelled(step=number, why="rejected", by=by, note=note))
     return draft.close(driving)

@@ -46,6 +46,13 @@ class Replay:
 
 
 @dataclass(frozen=True, slots=True)
+class Asked:
+    """It is the call that a person has to allow, and has not yet."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Unknown:
     """It is the call whose outcome is not known: nothing is sent."""
 
@@ -59,7 +66,7 @@ class SendAgain:
     number: int
 
 
-Repeat: TypeAlias = NewStep | Join | Replay | Unknown | SendAgain
+Repeat: TypeAlias = NewStep | Join | Replay | Asked | Unknown | SendAgain
 
 _NOT_BORNE = frozenset({StepState.FAILED, StepState.COMPENSATED, StepState.EXEMPT, StepState.CANCELLED})
 """States in which a step no longer bears its step key (S8.2)."""
@@ -131,8 +138,10 @@ def _unacknowledged(saga: Saga) -> Iterator[int]:
 def _by_answer(saga: Saga, step: Step, plan: StepPlan, replies: KnownReplies) -> Repeat | None:
     """What a call equal to `step` is, as far as the answer of `step` is still to come, unknown or lost (S8.3)."""
     may_be_same = step.plan.call_id == plan.call_id or not (step.plan.call_id and plan.call_id)
+    if is_asked(step):
+        return Asked(step.number)  # whoever comes back for it does so by another call
     if is_awaited(step):
-        return Join(step.number) if may_be_same else None
+        return Join(step.number) if may_be_same or step.approved else None
     if step.state is StepState.IN_DOUBT:
         return Unknown(step.number)
     if step.state is not StepState.SUCCEEDED:
@@ -161,6 +170,8 @@ def _by_key(saga: Saga, plan: StepPlan) -> Repeat:
             continue
         if not step.plan.same_call(plan):
             raise KeyReused(plan.step_key, step.number)
+        if is_asked(step):
+            return Asked(step.number)
         if is_awaited(step):
             return Join(step.number)
         if step.state is StepState.IN_DOUBT:
@@ -176,8 +187,13 @@ def _by_key(saga: Saga, plan: StepPlan) -> Repeat:
 
 
 def is_awaited(step: Step) -> bool:
-    """Whether the step's first answer is still to come."""
-    return step.state is StepState.INTENDED
+    """Whether the step's first answer is still to come, and nobody has to be asked first."""
+    return step.state is StepState.INTENDED or (step.state is StepState.AWAITING_APPROVAL and step.approved)
+
+
+def is_asked(step: Step) -> bool:
+    """Whether a person has to allow the call."""
+    return step.state is StepState.AWAITING_APPROVAL and not step.approved
 
 
 def is_acknowledged(saga: Saga, step: Step) -> bool:

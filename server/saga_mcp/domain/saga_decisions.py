@@ -107,15 +107,23 @@ def begin_step(
     if opening is not None and not saga.opened:
         draft.add(opening)
     require_open(draft.saga)
-    _require_kind(draft.saga, plan)
-    lost_before = tuple(number for number in received if saga.step(number).reply_lost)
-    draft.add(
-        StepIntended(step=len(saga.steps) + 1, plan=plan, owner=owner, seen=seen, received=lost_before, capture=capture)
-    )
+    require_kind(draft.saga, plan)
+    number, heard = len(saga.steps) + 1, still_lost(saga, received)
+    draft.add(StepIntended(step=number, plan=plan, owner=owner, seen=seen, received=heard, capture=capture))
     return draft.drafted()
 
 
-def _require_kind(saga: Saga, plan: StepPlan) -> None:
+def still_lost(saga: Saga, received: tuple[int, ...]) -> tuple[int, ...]:
+    """Those of the steps that count as unanswered so far."""
+    return tuple(number for number in received if saga.step(number).reply_lost)
+
+
+def require_kind(saga: Saga, plan: StepPlan) -> None:
+    """Refuse a call whose tool may not join now (S7.1, S7.2).
+
+    Raises:
+        StepUnsettled, KindRefused: why, and what to do.
+    """
     if saga.pivot_unsettled:
         pivot = saga.step(saga.pivot)
         message = (

@@ -13,6 +13,7 @@ from saga_mcp.domain.values import (
     FINAL_PHASES,
     SETTLED_STEPS,
     WHOLE_SAGA,
+    Cancelled,
     ItemKind,
     JsonValue,
     Kind,
@@ -80,6 +81,10 @@ class Step:
     probes_ended: bool = False
     exhausted: bool = False
     approved: bool = False
+    expires_at: float = 0.0
+    """While an approval is awaited: until when, by the wall clock."""
+    cancelled: Cancelled | None = None
+    """Why the stored call was never sent."""
     landed: bool | None = None
     """What the forward action did, where it is known."""
     late: bool = False

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from saga_mcp.domain.frozen import PAYLOAD, PartSpec
-from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, SettledBy
+from saga_mcp.domain.values import Cancelled, Effect, JsonObject, JsonValue, Kind, SettledBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,12 @@ class StepAwaitingApproval:
 
     step: int
     plan: StepPlan
+    expires_at: float = 0.0
+    """Wall clock after which nobody may allow it any more, in seconds since the epoch."""
+    seen: int = 0
+    """As of an intent: to ask is to go on from every reply that came before."""
+    received: tuple[int, ...] = ()
+    """As of an intent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,7 +84,7 @@ class StepCancelled:
     """A stored call ended before its intent: rejected, expired or aborted."""
 
     step: int
-    why: str
+    why: Cancelled
     by: str = ""
     note: str = field(default="", compare=False, metadata=PAYLOAD)
 

@@ -105,6 +105,16 @@ class OnUndoFailure(StrEnum):
     CONTINUE = "continue"
 
 
+class Cancelled(StrEnum):
+    """Why a stored call ended before its intent (S9.1)."""
+
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    ABORTED = "aborted"
+    REFUSED = "refused"
+    """It was allowed, and by then could not be sent."""
+
+
 class ItemKind(StrEnum):
     """What waits for a person (S14.3)."""
 

@@ -51,18 +51,23 @@ _UNDOABLE = "Undoable until saga_commit."
 _NO_RETURN = "Point of no return: cannot be undone."
 _PERSON = "Undo needs a person."
 _LEFT = "An abort leaves what it did in place."
+_ASKS = "A person has to allow each call."
+_MAY_ASK = "A person has to allow some calls."
 _FORWARD = "Cannot be undone; only after the point of no return."
 
 
-def kind_line(kind: Kind, undo: Collection[PartAction], not_restored: str = "") -> str:
+def kind_line(kind: Kind, undo: Collection[PartAction], not_restored: str = "", *, approval: str | bool = False) -> str:
     """The line that a tool's description gains; never the undo tool's name, which would invite undoing by hand.
 
     Args:
         kind: of the tool.
         undo: what its undo consists of.
         not_restored: what its undo does not bring back.
+        approval: whether, or when, a person has to allow a call of it.
     """
     line = _kind_words(kind, undo)
+    if line and approval:
+        line = f"{line} {_ASKS if approval is True else _MAY_ASK}"
     return f"{line} Not restored: {not_restored}." if line and not_restored else line
 
 

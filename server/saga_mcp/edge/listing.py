@@ -122,7 +122,9 @@ def govern(tool: Tool, *, audit_reads: bool = False) -> Governed:
     key_name = _free("step_key", known) if governs and listing.takes_step_key else ""
     facts_name = _free("saga", _properties(listing.output_schema or {}), moved="saga__facts")
     added = {id_name: descriptions.SAGA_ID, key_name: descriptions.STEP_KEY}
-    line = descriptions.kind_line(kind, [entry.action for entry in tool.pair.undo], tool.pair.not_restored)
+    pair = tool.pair
+    undo = [entry.action for entry in pair.undo]
+    line = descriptions.kind_line(kind, undo, pair.not_restored, approval=pair.approval)
     listed = types.Tool(
         name=tool.offered,
         title=listing.title or None,

@@ -67,6 +67,12 @@ def without_answer(code: str, number: int, tool: str) -> str:
             f"Outcome of step {number} {escape(tool)} is unknown: it may have happened. Do not call it again. "
             "Use saga_status in 30 s; then saga_abort, or ask the user."
         )
+    if code == "approval_needed":
+        return (
+            f"Nothing was sent yet: a person has to allow step {number} {escape(tool)}. The call is stored and runs "
+            "once it is allowed. Tell the user and do not repeat it now. The same call later, or saga_status, tells "
+            "what became of it."
+        )
     return f"Step {number} {escape(tool)} has no answer ({code}). Do not call it again; use saga_status."
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from saga_mcp.domain.attention import Tally
-from saga_mcp.domain.repeats import OnRepeat
+from saga_mcp.domain.repeats import OnRepeat, is_asked
 from saga_mcp.domain.saga_decisions import describe_cause
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, Kind, PartAction, Phase, StepState
@@ -126,6 +126,8 @@ def _step_words(step: Step, names: Names, *, past_pivot: bool) -> str:
             return f"step {_named(step, names)} failed and had no effect"
         case StepState.IN_DOUBT:
             return f"step {_named(step, names)} is unknown: it may have happened; do not call it again"
+        case StepState.AWAITING_APPROVAL if not step.approved:
+            return f"step {_named(step, names)} waits for a person to allow it; nothing of it was sent"
         case _:
             return f"step {_named(step, names)} is still running; do not call it again"
 
@@ -301,6 +303,10 @@ def _open_moves(look: Look) -> list[str]:
     doubts = [step.number for step in saga.loose_steps if step.state is StepState.IN_DOUBT]
     if doubts:
         return [f"saga_abort, or ask the user: step {_numbers(doubts)} may have happened."]
+    asked = [step.number for step in saga.loose_steps if is_asked(step)]
+    if asked:
+        waits = f"Tell the user: step {_numbers(asked)} waits for a person to allow it; it then runs by itself."
+        return [waits, "Meanwhile other calls may go on; saga_commit waits for it.", "saga_abort undoes all."]
     failed: list[int] = []
     if look.tally.no_effect:
         failed = [step.number for step in saga.steps if step.state is StepState.FAILED and not step.accepted]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import time
 from collections.abc import Callable
 from typing import Protocol
 
@@ -28,6 +29,10 @@ class Clock(Protocol):
         """Monotonic seconds."""
         ...
 
+    def wall(self) -> float:
+        """Seconds since the epoch: for what people date, never for a wait."""
+        ...
+
     async def sleep(self, seconds: float) -> None:
         """Wait that long."""
         ...
@@ -47,6 +52,10 @@ class SystemClock:
     def now(self) -> float:
         """Monotonic seconds of the event loop."""
         return anyio.current_time()
+
+    def wall(self) -> float:
+        """Seconds since the epoch."""
+        return time.time()
 
     async def sleep(self, seconds: float) -> None:
         """Wait that long."""

@@ -20,6 +20,7 @@ from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, 
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonValue, Kind, Phase
+from saga_mcp.engine.allowed import Allowed, Questions
 from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.drivers.local import LocalDriver
@@ -44,7 +45,7 @@ from saga_mcp.engine.ticket import Order, plan_of
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
-from saga_mcp.tools.hidden import pair_for
+from saga_mcp.tools.hidden import asks, pair_for
 from saga_mcp.tools.port import Catalogue, Landed, Tool, ToolAnswer
 
 
@@ -107,8 +108,9 @@ class Engine:
         async with anyio.create_task_group() as tasks:
             engine = cls(workshop, tasks)
             if drive:
-                engine._driver.start(engine._forward)
+                engine._driver.start(engine._forward, Allowed(workshop, engine._forward))
                 tasks.start_soon(engine._idling.watch)
+                tasks.start_soon(Questions(workshop).watch)
                 tasks.start_soon(Stranded(workshop, engine._driver).watch)
             try:
                 yield engine
@@ -143,7 +145,8 @@ class Engine:
             audited = saga_id is not None and self._shop.settings.audit_reads
             audited_in = (await self.saga(saga_id)).id if audited and saga_id else ""
             return await self._reads.call(tool, args, caller, audited_in)
-        order = Order(tool=tool, pair=pair, plan=plan_of(pair, args.json, step_key, caller))
+        plan = plan_of(pair, args.json, step_key, caller)
+        order = Order(tool=tool, pair=pair, plan=plan, asks=asks(pair, args.json))
         if saga_id is not None:
             return await self._steps.run(order, args, named_saga(saga_id), caller, receipt)
         if self._shop.settings.saga_id_required:

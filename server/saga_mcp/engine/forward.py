@@ -12,15 +12,16 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
+from saga_mcp.domain.approvals import ask, begin_allowed
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import duties
 from saga_mcp.domain.errors import SagaNotFound
 from saga_mcp.domain.events import Event, PartSpec, ReplyLost, UndoRegistered
 from saga_mcp.domain.repeats import (
+    Asked,
     Join,
     KnownReplies,
     NewStep,
-    Repeat,
     Replay,
     SendAgain,
     Unknown,
@@ -47,7 +48,7 @@ from saga_mcp.engine.locks import StepLocks
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import Limits, Supervised, wait_for
-from saga_mcp.engine.ticket import Arrival, Order, Ticket
+from saga_mcp.engine.ticket import AllowedCall, Arrival, AskingCall, Call, Order, Ticket
 from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
@@ -99,11 +100,11 @@ class Forward:
             ticket.decided.set()
         ticket.saga = decided.saga
         ticket.was_idle = decided.before.idle
-        ticket.number = len(decided.saga.steps) if isinstance(call, NewStep) else call.number
-        ticket.repeats = not isinstance(call, NewStep)
+        ticket.number = len(decided.saga.steps) if isinstance(call, NewStep | AskingCall) else call.number
+        ticket.repeats = not isinstance(call, NewStep | AskingCall)
         await self._guarded(ticket, lambda: self._carry_out(order, ticket, call))
 
-    async def _intended(self, order: Order, ticket: Ticket) -> tuple[Decided, Repeat]:
+    async def _intended(self, order: Order, ticket: Ticket) -> tuple[Decided, Call]:
         """Store the intent, with the capture that goes with it; or find that the call is a repeat."""
         prepared = _Prepared(order.pair.capture is None)
         while True:
@@ -112,20 +113,20 @@ class Forward:
             except _Unprepared:
                 prepared = await self._prepared(order, ticket)
 
-    async def _decided(self, order: Order, ticket: Ticket, prepared: _Prepared) -> tuple[Decided, Repeat]:
-        repeat: list[Repeat] = []
+    async def _decided(self, order: Order, ticket: Ticket, prepared: _Prepared) -> tuple[Decided, Call]:
+        call: list[Call] = []
 
         def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
-            repeat[:] = [self._repeat(saga, order, ticket.arrival)]
-            events = self._begin(saga, order, ticket.arrival, repeat[0], prepared.capture)
-            if events and not prepared.done:
+            call[:] = [self._call(saga, order, ticket.arrival)]
+            events = self._begin(saga, order, ticket.arrival, call[0], prepared.capture)
+            if events and not (prepared.done or isinstance(call[0], AskingCall)):
                 raise _Unprepared  # admitted, and nothing of it stored: what is there now is read first
             ticket.take()
             return events
 
         with self._shop.in_hand.holding(ticket.saga_id):
             decided = await self._shop.decide(ticket.saga_id, begin, pairs=(self._shop.row(order.pair),))
-        return decided, repeat[0]
+        return decided, call[0]
 
     async def _let_go(self, ticket: Ticket) -> None:
         try:
@@ -139,18 +140,22 @@ class Forward:
         facts = StepFacts(saga_id=ticket.saga_id, tool=order.pair.tool, number=0, key="", args=order.plan.args)
         return _Prepared(done=True, capture=await self._witness.before(order.pair, facts))
 
-    def _repeat(self, saga: Saga, order: Order, known: Arrival) -> Repeat:
+    def _call(self, saga: Saga, order: Order, known: Arrival) -> Call:
         if saga.opened and saga.realm != self._shop.settings.realm:
             raise SagaNotFound(saga.id)
+        if order.allowed:
+            return AllowedCall(order.allowed)
+        new = AskingCall() if order.asks else NewStep()
         if not saga.opened:
-            return NewStep()
+            return new
         require_open(saga)
         replies = KnownReplies(alive=self._shop.owners.alive, received=known.received, lost=known.lost, due=known.due)
-        return repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
+        repeat = repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
+        return new if isinstance(repeat, NewStep) else repeat
 
-    def _begin(self, saga: Saga, order: Order, known: Arrival, repeat: Repeat, capture: JsonValue) -> tuple[Event, ...]:
+    def _begin(self, saga: Saga, order: Order, known: Arrival, call: Call, capture: JsonValue) -> tuple[Event, ...]:
         me = self._shop.owners.me
-        match repeat:
+        match call:
             case NewStep():
                 return begin_step(
                     saga,
@@ -161,21 +166,33 @@ class Forward:
                     received=known.received,
                     capture=capture,
                 )
+            case AskingCall():
+                expires_at = self._shop.clock.wall() + self._shop.settings.approval_expires_s
+                return ask(
+                    saga,
+                    order.plan,
+                    opening=order.opening,
+                    seen=known.seen,
+                    received=known.received,
+                    expires_at=expires_at,
+                )
+            case AllowedCall(number=number):
+                return begin_allowed(saga, number, me, capture)
             case SendAgain(number=number):
                 return attempt_again(saga, number, me)
-            case Join() | Replay() | Unknown():
+            case Join() | Replay() | Asked() | Unknown():
                 return ()
 
-    async def _carry_out(self, order: Order, ticket: Ticket, repeat: Repeat) -> None:
-        match repeat:
-            case NewStep() | SendAgain():
+    async def _carry_out(self, order: Order, ticket: Ticket, call: Call) -> None:
+        match call:
+            case NewStep() | SendAgain() | AllowedCall():
                 await self._attempts(order.tool, order.pair, ticket)
             case Join():
                 await self._locks.drop(ticket)
                 await self._join(order.tool, ticket)
             case Replay():
                 self._replay(order.tool, ticket)
-            case Unknown():
+            case AskingCall() | Asked() | Unknown():
                 pass
 
     async def _join(self, tool: Tool, ticket: Ticket) -> None:

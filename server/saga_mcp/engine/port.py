@@ -34,6 +34,8 @@ class EngineSettings:
     idle_end_s: float = 86400.0
     """Watched seconds without a step after which `on_idle` is carried out."""
     on_idle: OnIdle = OnIdle.FLAG
+    approval_expires_s: float = 86400.0
+    """How long a person may take to allow a call, by the wall clock (S9.1)."""
     audit_reads: bool = False
     """Read-only calls that name a saga are recorded in it (S11.2)."""
 
@@ -58,7 +60,8 @@ class CallReply:
     answer: ToolAnswer | None = None
     """The tool's own answer; None where there is none yet."""
     code: str = ""
-    """Empty: it succeeded. Else `step_failed`, `outcome_unknown`, `still_running` (DESIGN.md 5.3)."""
+    """Empty: it succeeded. Else `step_failed`, `outcome_unknown`, `still_running` or `approval_needed`
+    (DESIGN.md 5.3)."""
     saga_id: str = ""
     """Empty for a read-only call."""
     saga: Saga | None = None

@@ -10,6 +10,7 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
+from saga_mcp.domain.repeats import is_asked
 from saga_mcp.domain.values import Phase
 from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.forward import Forward
@@ -68,7 +69,9 @@ class Steps:
         except BaseException:
             self._delivery.refused(ticket)
             raise
-        if reply.answer is None:
+        if reply.code == "approval_needed":
+            self._delivery.refused(ticket)
+        elif reply.answer is None:
             self._lose(ticket, order)
         else:
             self._delivery.leaves(ticket)
@@ -116,6 +119,10 @@ class Steps:
         if saga.phase is Phase.COMPENSATING:
             saga = await settled(saga, deadline, self._shop, self._driver)
         step = saga.step(ticket.number)
+        if is_asked(step):
+            return CallReply(
+                code="approval_needed", saga_id=saga.id, saga=saga, step=step.number, was_idle=ticket.was_idle
+            )
         in_doubt = not step.settled and step.landed is None
         succeeded = ticket.answer is not None and not ticket.answer.is_error and step.landed is True  # see failed_when
         code = "" if succeeded else "outcome_unknown" if in_doubt else "step_failed"

@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from threading import Lock
+from typing import TypeAlias
 
 import anyio
 
 from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.events import SagaOpened, StepPlan
+from saga_mcp.domain.repeats import Repeat
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.engine.clock import Clock
@@ -162,6 +164,26 @@ class Order:
     plan: StepPlan
     opening: SagaOpened | None = None
     """Opens the saga in the same append, where the saga is new."""
+    asks: bool = False
+    """A person has to allow it first (S9.1)."""
+    allowed: int = 0
+    """It is the stored call of this step, which a person has allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskingCall:
+    """It is a call of its own, which a person has to allow first."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllowedCall:
+    """It is the stored call that a person has allowed."""
+
+    number: int
+
+
+Call: TypeAlias = Repeat | AskingCall | AllowedCall
+"""What an order turned out to be, in the state in which it was decided."""
 
 
 def plan_of(pair: Pair, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:

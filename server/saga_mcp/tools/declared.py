@@ -93,6 +93,7 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
         timeout_s=float(traits.timeout_s),
         hard_deadline_s=float(traits.deadline_s),
         settle_s=float(traits.settle_s),
+        approval=traits.approval,
         target_id=where,
         capture=None if tool.capture is None else Capture(call=_read(name, tool.capture, where), null_is_absent=True),
         guard=_guard(name, tool, where),

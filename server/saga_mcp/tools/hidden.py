@@ -55,10 +55,25 @@ def completed(arguments: Mapping[str, JsonValue], pair: Pair) -> Mapping[str, Js
     hidden = _hidden(pair)
     if not hidden:
         return arguments
-    if given := sorted(hidden & arguments.keys()):
-        raise InvalidArguments(tuple(f"unknown argument {name}" for name in given))
+    if unasked := sorted(hidden & arguments.keys()):
+        raise InvalidArguments(tuple(f"unknown argument {name}" for name in unasked))
     key = {pair.key_arg: written_key(_SOME_KEY, pair.key_format)} if pair.key_arg else {}
     return {**arguments, **pair.force, **key}
+
+
+def given(args: JsonObject, pair: Pair) -> JsonObject:
+    """Return what an agent gave of a step's arguments: the others the server sets again."""
+    hidden = _hidden(pair)
+    return {name: value for name, value in args.items() if name not in hidden}
+
+
+def asks(pair: Pair, args: JsonObject) -> bool:
+    """Return whether a person has to allow a call; where that cannot be told, one has to (S11.3)."""
+    values: dict[str, JsonValue] = {"args": args, "saga": {}}
+    try:
+        return compile_condition(pair.approval, variables=BEFORE_INTENT).holds(values)
+    except (CannotBind, TemplateError):
+        return True
 
 
 def without_key(args: JsonObject, pair: Pair) -> JsonObject:

@@ -147,6 +147,8 @@ class Pair:
     """None with `has_probe`: the tool's adapter knows how to ask."""
     resource: str = ""
     """What it works on: no two calls with the same one at a time. Empty: the capture's tool and arguments (S5.3)."""
+    approval: str | bool = False
+    """Whether a person has to allow a call first: a condition over `args` (S9.1)."""
     key_arg: str = ""
     """The argument in which the step's key is sent."""
     key_format: KeyFormat = KeyFormat.BASE32

@@ -131,6 +131,9 @@ class Places:
         early = {name: scope[name] for name in BEFORE_INTENT}
         late = {name: scope[name] for name in AFTER_OUTCOME}
         spot = Spot(path=path, value="", scope=early, otherwise=_NOT_SENT, gates=gates)
+        if isinstance(pair.approval, str):
+            otherwise = "a person is asked then"
+            yield replace(spot, path=(*path, "approval"), value=pair.approval, otherwise=otherwise, condition=True)
         if pair.resource:
             yield replace(spot, path=(*path, "resource"), value=pair.resource)
         for word, capture, seen in (("capture", pair.capture, early), ("after", pair.after, late)):

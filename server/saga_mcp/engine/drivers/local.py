@@ -14,7 +14,19 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, busy, duties, owners
+from saga_mcp.domain.duties import (
+    Abort,
+    Duty,
+    Finish,
+    Probe,
+    ProbeUndo,
+    Resend,
+    RunUndo,
+    SendApproved,
+    busy,
+    duties,
+    owners,
+)
 from saga_mcp.domain.errors import LogConflict, LogUnavailable, SagaQuarantined
 from saga_mcp.domain.saga_decisions import abort_as_due, finish_rollback, take_over
 from saga_mcp.domain.state import Part, Saga, Step
@@ -29,6 +41,14 @@ _log = structlog.get_logger(__name__)
 
 _TROUBLE = Retry(first_delay_s=0.5, max_delay_s=60.0)
 """How long a saga that cannot be driven is left alone before it is tried again."""
+
+
+class Allowances(Protocol):
+    """Sends stored calls that people have allowed."""
+
+    async def send(self, saga: Saga, number: int) -> None:
+        """Send the stored call of step `number`."""
+        ...
 
 
 class Resender(Protocol):
@@ -67,10 +87,12 @@ class LocalDriver:
         """How many wait here for sagas that others drive."""
         self._stopping = False
         self._resender: Resender | None = None
+        self._allowances: Allowances | None = None
 
-    def start(self, resender: Resender) -> None:
+    def start(self, resender: Resender, allowances: Allowances) -> None:
         """Begin to look after sagas, in the background."""
         self._resender = resender
+        self._allowances = allowances
         self._tasks.start_soon(self._watch)
         self._tasks.start_soon(self._scan)
 
@@ -148,7 +170,7 @@ class LocalDriver:
             acted = False
             pause = self._shop.settings.recovery_every_s
             for duty in duties(saga):
-                if isinstance(duty, Probe | ProbeUndo | Resend):
+                if isinstance(duty, Probe | ProbeUndo | Resend | SendApproved):
                     self._beside(saga, duty, drive)
                     continue
                 wait = await self._due_in(duty, drive)
@@ -204,10 +226,10 @@ class LocalDriver:
                 await self._shop.decide(saga.id, abort_as_due)
             case Finish():
                 await self._shop.decide(saga.id, finish_rollback)
-            case Probe() | ProbeUndo() | Resend():  # pragma: no cover - these run beside
+            case Probe() | ProbeUndo() | Resend() | SendApproved():  # pragma: no cover - these run beside
                 pass
 
-    def _beside(self, saga: Saga, duty: Probe | ProbeUndo | Resend, drive: _Drive) -> None:
+    def _beside(self, saga: Saga, duty: Probe | ProbeUndo | Resend | SendApproved, drive: _Drive) -> None:
         slot = (type(duty).__name__, duty.step.number)
         if slot in drive.beside:
             return
@@ -223,6 +245,9 @@ class LocalDriver:
                 case Resend():
                     assert self._resender is not None  # noqa: S101 - given at start
                     await self._resender.resend(saga, number)
+                case SendApproved():
+                    assert self._allowances is not None  # noqa: S101 - given at start
+                    await self._allowances.send(saga, number)
 
         self._tasks.start_soon(self._guarded, saga.id, drive, slot, work)
 
