@@ -173,6 +173,43 @@ async def test_an_undo_whose_answer_was_lost_is_not_sent_twice_where_the_world_s
     assert (sent, box) == (["put_back"], {"value": "old"})
 
 
+@pytest.mark.parametrize(
+    ("since", "kinds", "left"), [("new", [], "old"), ("theirs", [ItemKind.GUARD_CONFLICT], "theirs")]
+)
+async def test_a_step_that_its_probe_found_is_undone_unless_it_was_changed_since(
+    tmp_path: Path, since: str, kinds: list[ItemKind], left: str
+) -> None:
+    registry = ToolRegistry()
+    box = {"value": "old"}
+
+    @registry.tool(guard="unchanged")
+    async def put(value: str) -> str:
+        box["value"] = value
+        raise ConnectionError("gone")
+
+    @registry.captures(put)
+    async def stands() -> str:
+        return box["value"]
+
+    @registry.probes(put)
+    async def find(value: str) -> str | None:
+        return value if box["value"] == value else None
+
+    @registry.undoes(put)
+    async def put_back(undo: Undo[str]) -> None:
+        box["value"] = undo.capture
+
+    async with served(tmp_path / "saga.db", tools=registry, adjust=settles_at_once) as server:
+        reply = await server.call("put", value="new")
+        await server.rest(reply.saga_id)
+        assert await server.state(reply.saga_id) == "active"
+        box["value"] = since
+        await server.abort(reply.saga_id)
+        await server.rest(reply.saga_id)
+        assert [item.kind for item in await server.items(reply.saga_id)] == kinds
+    assert box == {"value": left}
+
+
 async def test_a_call_that_answers_late_is_looked_at_when_it_does(tmp_path: Path) -> None:
     files = Files(tmp_path)
     go_on = anyio.Event()

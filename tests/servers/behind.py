@@ -49,6 +49,8 @@ class Behind:
     saga: str = ""
     """Lines for `[saga]`."""
     blocks: list[str] = field(default_factory=list[str])
+    deadly: bool = False
+    """Whether servers that are added from now on can be killed in the middle of a call."""
 
     @property
     def config(self) -> Path:
@@ -80,6 +82,8 @@ class Behind:
         return self.folder / "books"
 
     def add(self, name: str, preset: str, command: list[str], env: dict[str, str] | None = None) -> None:
+        if self.deadly:
+            command = [sys.executable, str(HERE / "deadly.py"), str(self.folder), *command]
         lines = [f"[upstreams.{name}]", f"command = {json.dumps(command[0])}", f"args = {json.dumps(command[1:])}"]
         if env:
             lines.append("env = { " + ", ".join(f"{key} = {json.dumps(value)}" for key, value in env.items()) + " }")
@@ -117,6 +121,10 @@ class Behind:
         self.books.mkdir()
         command = [*python_server("excel", "excel-mcp-server"), "stdio"]
         self.add("excel", "excel", command, {"EXCEL_FILES_PATH": str(self.books)})
+
+    def kill(self, moment: str, tool: str) -> None:
+        """Have the server killed at the next call of the tool: `before` it sees it, or `after` it has answered it."""
+        (self.folder / f"{moment}-{tool}").touch()
 
     def git(self, *arguments: str) -> str:
         """Git itself, which the servers know nothing of."""
@@ -200,6 +208,16 @@ class Agent:
         reply = await self.try_to(tool, **arguments)
         assert not reply.is_error, reply.content
         return cast("Json", reply.structured_content or {})
+
+    async def settled(self) -> Json:
+        """How the saga stands once nothing is in doubt and nothing is being undone, or a person is needed."""
+        while True:
+            status = await self.client.call_tool("saga_status", {"saga_id": self.saga})
+            seen = cast("Json", status.structured_content)
+            doubtful = any(step["state"] in {"in_doubt", "intended"} for step in seen["steps"])
+            if seen["state"] == "needs_attention" or (seen["state"] != "compensating" and not doubtful):
+                return seen
+            await anyio.sleep(0.05)
 
     async def abort(self) -> Json:
         """Undo the saga; what became of it, once it is at rest."""

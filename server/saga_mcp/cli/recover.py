@@ -47,17 +47,17 @@ def probe(
     async def decide(engine: Engine) -> Saga:
         saga = await engine.saga(saga_id)
         tool = _probed(saga, step)
-        verdict = await engine.probing.ask(saga, step)
-        if isinstance(verdict, NoVerdict):
-            reason = f": {verdict.error}" if verdict.error else ""
+        asked = await engine.probing.ask(saga, step)
+        if isinstance(asked.verdict, NoVerdict):
+            reason = f": {asked.verdict.error}" if asked.verdict.error else ""
             raise CommandFailed(
                 f"The probe of {tool} cannot tell{reason}. Nothing was changed. Find out by hand, then "
                 f"`saga-mcp resolve {name} --landed` or `--absent`.",
                 code="no_verdict",
             )
-        found = "happened" if isinstance(verdict, Landed) else "did not happen"
+        found = "happened" if isinstance(asked.verdict, Landed) else "did not happen"
         said.append(f"The probe of {tool} says that it {found}.")
-        return await engine.decide_item(saga_id, engine.probing.settling(step, verdict))
+        return await engine.decide_item(saga_id, engine.probing.settling(step, asked))
 
     plan = Plan(
         saga_id=saga_id,

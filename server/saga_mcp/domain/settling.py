@@ -76,6 +76,8 @@ def _succeeded(saga: Saga, step: Step, event: StepSettled) -> Step:
         order=step.order or saga.next_seq,
         result=event.result,
         kept=event.kept,
+        image=event.image,
+        after=event.after,
     )
     return bind(settled, event.parts, event.build_error)
 

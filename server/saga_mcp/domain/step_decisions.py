@@ -42,6 +42,9 @@ class Landing:
     """What its tool needs besides the result to give the same answer once more."""
     violated: tuple[str, ...] = ()
     """Invariants that do not hold with this result (S9.3)."""
+    image: JsonValue = None
+    """What it left behind, where a probe found it; otherwise that is read later (`observed`)."""
+    after: JsonValue = None
 
 
 def landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple[Event, ...]:
@@ -121,6 +124,8 @@ def _settle_landed(draft: Draft, number: int, landing: Landing, by: SettledBy, d
             by=by,
             result=landing.result,
             kept=landing.kept,
+            image=landing.image,
+            after=landing.after,
             parts=undo.parts,
             build_error=undo.build_error,
         )

@@ -215,6 +215,9 @@ class StepSettled:
     result: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
     kept: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
     """See `StepSucceeded.kept`."""
+    image: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    """See `StepObserved`; of a probe that found the effect, which is looked at with it."""
+    after: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
     note: str = field(default="", compare=False, metadata=PAYLOAD)
 
 

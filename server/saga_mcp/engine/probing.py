@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
+
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
@@ -9,13 +11,22 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Landing, probed_absent, probed_landed, probes_ended
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.supervise import within
+from saga_mcp.engine.witness import Left, Witness
 from saga_mcp.engine.workshop import Decider, Workshop
-from saga_mcp.tools.pair import PairUnreadable
-from saga_mcp.tools.port import Absent, Landed, NoVerdict, ProbeVerdict, Tool
+from saga_mcp.tools.pair import PairUnreadable, Probe
+from saga_mcp.tools.port import Absent, Landed, NoVerdict, ProbeVerdict, StepFacts, Tool
 from saga_tools import Retry
 
 PROBE_SCHEDULE = Retry(first_delay_s=0.5, max_delay_s=10.0)
 """How far apart the same question is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a probe said, and what the step left behind, where it was found."""
+
+    verdict: ProbeVerdict
+    left: Left = field(default_factory=Left)
 
 
 class Probing:
@@ -24,6 +35,7 @@ class Probing:
     def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
         self._shop = workshop
         self._tasks = tasks
+        self._witness = Witness(workshop, tasks)
 
     async def run(self, saga: Saga, number: int) -> None:
         """Probe one step that no longer runs, until a verdict is stored or `probe_for_s` is over."""
@@ -40,14 +52,14 @@ class Probing:
         settle_s = pair.settle_s if step.end_known else pair.hard_deadline_s + pair.settle_s
         for attempt in range(1, 1_000):
             asked_at = clock.now() - began
-            verdict = NoVerdict(error=obstacle) if tool is None else await self._ask(tool, saga, number)
-            match verdict:
+            asked = Asked(NoVerdict(error=obstacle)) if tool is None else await self._ask(tool, saga, number)
+            match asked.verdict:
                 case Landed():
-                    await self._shop.decide(saga.id, self.settling(number, verdict))
+                    await self._shop.decide(saga.id, self.settling(number, asked))
                     return
                 # What is absent now may still land, until the call's end lies `settle_s` back (S3.4).
                 case Absent() if asked_at >= settle_s:
-                    await self._shop.decide(saga.id, self.settling(number, verdict))
+                    await self._shop.decide(saga.id, self.settling(number, asked))
                     return
                 case _:
                     pass
@@ -55,43 +67,51 @@ class Probing:
             if tool is None or (left <= 0 and asked_at >= settle_s):
                 break
             wait = PROBE_SCHEDULE.delay_s(attempt)
-            if isinstance(verdict, Absent):
+            if isinstance(asked.verdict, Absent):
                 wait = settle_s - (clock.now() - began)
             await clock.sleep(max(0.0, min(wait, max(left, settle_s - (clock.now() - began)))))
         await self._shop.decide(saga.id, lambda now, d: probes_ended(now, number, d))
 
-    async def ask(self, saga: Saga, number: int) -> ProbeVerdict:
+    async def ask(self, saga: Saga, number: int) -> Asked:
         """Ask once, for a person; an "absent" again `settle_s` later, when what was on its way has landed (S3.4)."""
         step = saga.step(number)
         tool, obstacle = tool_of(self._shop.catalogue, step)
         if tool is None:
-            return NoVerdict(error=obstacle)
-        verdict = await self._ask(tool, saga, number)
-        if not isinstance(verdict, Absent):
-            return verdict
+            return Asked(NoVerdict(error=obstacle))
+        asked = await self._ask(tool, saga, number)
+        if not isinstance(asked.verdict, Absent):
+            return asked
         if step.running:
-            return NoVerdict(error="it has not happened so far, and its call has not ended")
+            return Asked(NoVerdict(error="it has not happened so far, and its call has not ended"))
         settle_s = (await self._shop.pair(step)).settle_s
         await self._shop.clock.sleep(settle_s)
-        return await self._ask(tool, saga, number) if settle_s else verdict
+        return await self._ask(tool, saga, number) if settle_s else asked
 
-    def settling(self, number: int, verdict: ProbeVerdict) -> Decider:
+    def settling(self, number: int, asked: Asked) -> Decider:
         """What is appended once the probe of step `number` has said this."""
-        match verdict:
-            case Landed():
-                return lambda now, d: probed_landed(now, number, self._landing(now, number, verdict, d), d)
+        match asked.verdict:
+            case Landed() as found:
+                return lambda now, d: probed_landed(now, number, self._landing(now, number, found, asked.left, d), d)
             case Absent():
                 return lambda now, d: probed_absent(now, number, d)
             case NoVerdict():
                 return lambda _now, _d: ()
 
-    async def _ask(self, tool: Tool, saga: Saga, number: int) -> ProbeVerdict:
+    async def _ask(self, tool: Tool, saga: Saga, number: int) -> Asked:
+        """Ask, and look at what was found; what somebody changes meanwhile is not taken for what the step left."""
         step = saga.step(number)
         facts = self._shop.facts(saga, step)
         try:
-            probe = (await self._shop.pair(step)).probe
+            pair = await self._shop.pair(step)
         except PairUnreadable as unreadable:
-            return NoVerdict(error=str(unreadable))
+            return Asked(NoVerdict(error=str(unreadable)))
+        verdict = await self._said(tool, pair.probe, facts)
+        if not isinstance(verdict, Landed) or not pair.looks_after:
+            return Asked(verdict)
+        left = await self._witness.left(pair, replace(facts, result=verdict.result, known=verdict.known))
+        return Asked(await self._said(tool, pair.probe, facts), left)
+
+    async def _said(self, tool: Tool, probe: Probe | None, facts: StepFacts) -> ProbeVerdict:
 
         async def ask() -> ProbeVerdict:
             return await (tool.probe(facts) if probe is None else self._shop.looks.probe(probe, facts))
@@ -99,8 +119,10 @@ class Probing:
         verdict = await within(tool.pair.timeout_s, ask, self._tasks, self._shop.clock)
         return verdict or NoVerdict(error="the probe did not answer in time")
 
-    def _landing(self, saga: Saga, number: int, found: Landed, driving: Driving) -> Landing:
+    def _landing(self, saga: Saga, number: int, found: Landed, left: Left, driving: Driving) -> Landing:
         """What a probe found; that a step landed may be known without its result."""
         if found.known:
-            return self._shop.landing(saga, number, found)
-        return Landing(result=None, undo=driving.bind(saga.step(number)))
+            landing = self._shop.landing(saga, number, found, after=left.after)
+        else:
+            landing = Landing(result=None, undo=driving.bind(replace(saga.step(number), after=left.after)))
+        return replace(landing, image=left.image, after=left.after)

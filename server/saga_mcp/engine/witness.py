@@ -6,7 +6,7 @@ What is seen is judged by the pair; here is only when it is looked, and for how 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import structlog
@@ -28,6 +28,14 @@ _BEFOREHAND = 0.8
 """Of the time within which a reply is due."""
 
 _log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """What a step left behind: the after-image of its guard, and what its pair reads of its own (S6.7)."""
+
+    image: JsonValue = None
+    after: JsonValue = None
 
 
 class Witness:
@@ -64,25 +72,31 @@ class Witness:
             exact: Whether its result is what the tool returned.
         """
         step = saga.step(number)
-        facts = self._shop.facts(saga, step, result=step.result, known=True, text=text)
-        image: JsonValue = None
-        after: JsonValue = None
-        if pair.guard is not None and pair.guard.call is None:
-            image = self._image(saga, number, await self._in_time(pair, lambda: self._shop.looks.capture(pair, facts)))
-        if pair.after is not None:
-            after = self._image(saga, number, await self._in_time(pair, lambda: self._shop.looks.after(pair, facts)))
+        left = await self.left(pair, self._shop.facts(saga, step, result=step.result, known=True, text=text))
         return lambda now, driving: observed(
             now,
             number,
             Observation(
-                undo=self._shop.undo_after(now, number, after=after, text=text, exact=exact), image=image, after=after
+                undo=self._shop.undo_after(now, number, after=left.after, text=text, exact=exact),
+                image=left.image,
+                after=left.after,
             ),
             driving,
         )
 
-    def _image(self, saga: Saga, number: int, sight: Seen | NotSeen) -> JsonValue:
+    async def left(self, pair: Pair, facts: StepFacts) -> Left:
+        """Read what a step left behind, as far as its pair wants to know it."""
+        image: JsonValue = None
+        after: JsonValue = None
+        if pair.guard is not None and pair.guard.call is None:
+            image = self._image(facts, await self._in_time(pair, lambda: self._shop.looks.capture(pair, facts)))
+        if pair.after is not None:
+            after = self._image(facts, await self._in_time(pair, lambda: self._shop.looks.after(pair, facts)))
+        return Left(image=image, after=after)
+
+    def _image(self, facts: StepFacts, sight: Seen | NotSeen) -> JsonValue:
         if isinstance(sight, NotSeen):
-            _log.warning("not_seen_after_step", saga_id=saga.id, step=number)
+            _log.warning("not_seen_after_step", saga_id=facts.saga_id, step=facts.number)
             return None
         return sight.image
 

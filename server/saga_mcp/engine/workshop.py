@@ -266,12 +266,12 @@ class Workshop:
         """The facts with the result as the log holds it; a person may have seen the effect and not its result."""
         return self.facts(saga, step, result=step.result, known=step.landed is True and step.result is not None)
 
-    def landing(self, saga: Saga, number: int, found: Landed) -> Landing:
-        """A forward action that took effect, with its undo bound to the result."""
+    def landing(self, saga: Saga, number: int, found: Landed, *, after: JsonValue = None) -> Landing:
+        """A forward action that took effect, with its undo bound to the result, and to what was read after it."""
         step = saga.step(number)
         facts = self.facts(saga, step, result=found.result, known=True, text=found.answer.text)
         violated = self._violated(saga, step, found.result)
-        undo = self._bound(step, replace(facts, exact=found.exact))
+        undo = self._bound(step, replace(facts, exact=found.exact, after=after))
         return Landing(result=found.result, kept=found.kept, undo=undo, violated=violated)
 
     def undo_after(self, saga: Saga, number: int, *, after: JsonValue, text: str, exact: bool) -> BoundUndo:
