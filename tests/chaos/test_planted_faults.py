@@ -146,13 +146,13 @@ def new_key_for_each_attempt() -> AbstractContextManager[object]:
 
 
 def no_verdict_taken_for_absent() -> AbstractContextManager[object]:
-    ask = probing.Probing._ask  # pyright: ignore[reportPrivateUsage]  # see above
+    said = probing.Probing._said  # pyright: ignore[reportPrivateUsage]  # see above
 
     async def sure(self: probing.Probing, *which: Any) -> Any:  # noqa: ANN401 - passed on
-        verdict = await ask(self, *which)
+        verdict = await said(self, *which)
         return Absent() if isinstance(verdict, NoVerdict) else verdict
 
-    return patch.object(probing.Probing, "_ask", sure)
+    return patch.object(probing.Probing, "_said", sure)
 
 
 def undo_of_a_dead_process_counted_as_not_sent() -> AbstractContextManager[object]:
