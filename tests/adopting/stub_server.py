@@ -2,7 +2,9 @@
 
 Without the SDK, because it is started often. Its one argument is a JSON object: `name`, `version`, `log` (a file),
 `tools` (name -> whether it says that it only reads, null where it says nothing; or its input schema; or all that it
-lists of the tool), `gives` (tool -> the text of its answer), `say` (on stderr), `exit` (at once).
+lists of the tool), `gives` (tool -> the text of its answer), `say` (on stderr), `exit` (at once). Instead of `name`,
+`version` and `tools`: `list`, a file with them. Instead of `gives`: `answers`, a file with a list of whole results for
+each tool, from which each call takes the first, and leaves the last.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 SPEC: dict[str, Any] = json.loads(sys.argv[1])
+if "list" in SPEC:
+    SPEC |= json.loads(Path(SPEC["list"]).read_text(encoding="utf-8"))
 
 
 def note(line: str) -> None:
@@ -36,9 +40,19 @@ def answer(method: str, params: dict[str, Any]) -> dict[str, Any] | None:
         return {"tools": [tool(name, said) for name, said in SPEC["tools"].items()]}
     if method == "tools/call":
         note(f"called {params['name']}")
+        if "answers" in SPEC:
+            return next_of(Path(SPEC["answers"]), params)
         text = SPEC.get("gives", {}).get(params["name"], '{"ok": true}')
         return {"content": [{"type": "text", "text": text}]}
     return None
+
+
+def next_of(file: Path, params: dict[str, Any]) -> dict[str, Any]:
+    note(json.dumps({"tool": params["name"], "args": params.get("arguments", {})}))
+    answers: dict[str, list[dict[str, Any]]] = json.loads(file.read_text(encoding="utf-8"))
+    first, *others = answers[params["name"]]
+    file.write_text(json.dumps({**answers, params["name"]: others or [first]}), encoding="utf-8")
+    return first
 
 
 def main() -> None:

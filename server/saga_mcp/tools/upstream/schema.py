@@ -70,5 +70,14 @@ def _with_defaults(schema: object, value: object) -> object:
     }
     for name, inner in cast("dict[str, object]", named).items():
         if name not in filled and isinstance(inner, dict) and "default" in inner:
-            filled[name] = copy.deepcopy(cast("dict[str, object]", inner)["default"])
+            stated = cast("dict[str, object]", inner)
+            if not _means_left_out(stated):
+                filled[name] = copy.deepcopy(stated["default"])
     return filled
+
+
+def _means_left_out(stated: Mapping[str, object]) -> bool:
+    """Whether a default is a null that the type beside it does not admit: so generators say that there is none."""
+    kinds = stated.get("type")
+    admits_null = kinds == "null" or (isinstance(kinds, list) and "null" in kinds)
+    return stated["default"] is None and kinds is not None and not admits_null
