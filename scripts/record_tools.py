@@ -13,7 +13,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 from mcp import Client, StdioServerParameters
@@ -48,13 +48,17 @@ async def listed(command: str, args: list[str]) -> dict[str, Any]:
     return {"name": info.name if info else "", "version": info.version if info else "", "tools": tools}
 
 
-def _without_prose(schema: Any, *, names: bool = False) -> Any:  # noqa: ANN401 - JSON
+def _without_prose(schema: object, *, names: bool = False) -> object:
     if isinstance(schema, list):
-        return [_without_prose(each) for each in schema]
+        return [_without_prose(each) for each in cast("list[object]", schema)]
     if not isinstance(schema, dict):
         return schema
-    kept = schema if names else {key: value for key, value in schema.items() if key not in _PROSE}
-    return {key: _without_prose(value, names=not names and key in _NAMES) for key, value in kept.items()}
+    table = cast("dict[str, object]", schema)
+    return {
+        key: _without_prose(value, names=not names and key in _NAMES)
+        for key, value in table.items()
+        if names or key not in _PROSE
+    }
 
 
 def written(server: dict[str, Any]) -> str:

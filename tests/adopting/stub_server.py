@@ -15,9 +15,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-SPEC: dict[str, Any] = json.loads(sys.argv[1])
-if "list" in SPEC:
-    SPEC |= json.loads(Path(SPEC["list"]).read_text(encoding="utf-8"))
+
+def spec() -> dict[str, Any]:
+    given: dict[str, Any] = json.loads(sys.argv[1])
+    return {**given, **json.loads(Path(given["list"]).read_text(encoding="utf-8"))} if "list" in given else given
+
+
+SPEC = spec()
 
 
 def note(line: str) -> None:

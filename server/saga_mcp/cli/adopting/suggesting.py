@@ -1,6 +1,7 @@
 """What a catalogue of widely used servers says of tools that no preset knows: for comments, never for a config.
 
-Rows that were only derived from names are not in it; the others were read in schemas and sources, and mostly not run.
+Only of servers for which there is no preset. Rows that were only derived from names are not in it; of the others each
+says how it is known, which is mostly from schemas and sources, not by running.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ AS_OF = "2026-11"
 
 class _Server(TypedDict):
     read_only: list[str]
-    write: dict[str, list[str]]
+    write: dict[str, tuple[str, str, str, str]]
+    """By tool: its kind, what may undo it, how that is known, what is not restored or else to be minded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +31,20 @@ class Suggestions:
     package: str
     read_only: frozenset[str]
     write: dict[str, str]
-    """By tool: what kind it may be, and what may undo it."""
+    """By tool, in words: what kind it may be, how that is known, what may undo it, and what that leaves."""
 
 
 def suggestions_for(words: Sequence[str]) -> Suggestions | None:
     """Return what is said of the server whose package is among the words of a command."""
     for package, server in _catalogue().items():
         if any(is_package(package, word) for word in words):
-            said = {tool: f"{kind}: {undo}" if undo else kind for tool, (kind, undo) in server["write"].items()}
+            said = {tool: _sentence(*row) for tool, row in server["write"].items()}
             return Suggestions(package, frozenset(server["read_only"]), said)
     return None
+
+
+def _sentence(kind: str, undo: str, known: str, mind: str) -> str:
+    return f"{kind} ({known}){f': {undo}' if undo else ''}{f'. Mind: {mind}' if mind else ''}"
 
 
 def is_package(package: str, word: str) -> bool:

@@ -111,7 +111,7 @@ def _write_suggestions(server: Adopted) -> Iterator[str]:
     said = server.suggestions.write if server.suggestions else {}
     for tool in hidden:
         if tool in said:
-            yield from _comment(f"{tool}, by a catalogue of {AS_OF}, not run: {said[tool]}")
+            yield from _comment(f"{tool}, by a catalogue of {AS_OF}: {said[tool]}")
         yield f"# [tools.{_key(f'{server.name}.{tool}')}]"
         yield '# kind = "pivot"'
 
