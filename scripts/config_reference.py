@@ -15,6 +15,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
 
+from saga_mcp.config.invariants import InvariantTable
 from saga_mcp.config.models import (
     SECTIONS_LATER,
     CaptureTable,
@@ -55,6 +56,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("probe", ProbeTable),
     ("cases", CaseTable),
     ("retry", RetryTable),
+    ("[[invariants]]", InvariantTable),
 )
 _NAMES: dict[type[Table], str] = {UndoProbeTable: "undo.probe", ReadTable: "undo.read"}
 _TYPES = {str: "text", bool: "true, false", int: "whole number", float: "number"}

@@ -101,7 +101,7 @@ async def open_app(
     threads = PythonThreads()
     registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
     upstreams = _upstreams(loaded)
-    catalogue: Catalogue = python_catalogue(loaded.registries, registries, upstreams)
+    catalogue: Catalogue = python_catalogue(loaded.registries, registries, upstreams, loaded.invariants)
     if around is not None:
         catalogue = around(catalogue)
     raised: Exception | None = None
@@ -156,7 +156,7 @@ async def open_tools(loaded: LoadedConfig, *, up_within_s: float) -> AsyncGenera
             await upstreams.settled(up_within_s)
         stack.callback(threads.let_go)
         try:
-            yield python_catalogue(loaded.registries, registries, upstreams)
+            yield python_catalogue(loaded.registries, registries, upstreams, loaded.invariants)
         except Exception as error:  # noqa: BLE001 - as in `open_app`
             raised = error
     if raised is not None:

@@ -22,6 +22,7 @@ from saga_mcp.tools.port import (
     AsksPerson,
     CallContext,
     GivesUp,
+    Judged,
     Landed,
     Lost,
     Missed,
@@ -318,9 +319,9 @@ class ChanceCatalogue(StaticCatalogue):
     def invariants(self) -> tuple[str, ...]:
         return ("no thirteen",)
 
-    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    async def violations(self, judged: Judged) -> tuple[str, ...]:
         await self._pause()
-        return self.invariants if {"n": BAD} in results.values() else ()
+        return self.invariants if {"n": BAD} in judged.results.values() else ()
 
     async def _pause(self) -> None:
         await anyio.sleep(0.001)

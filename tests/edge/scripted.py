@@ -39,6 +39,7 @@ from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import (
     Arguments,
     CallContext,
+    Judged,
     Outcome,
     ProbeVerdict,
     Reader,
@@ -120,8 +121,8 @@ class ToldCatalogue:
     def unbuildable(self, pair: Pair, step: StepFacts) -> str:
         raise NotImplementedError(pair, step)
 
-    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        raise NotImplementedError(results)
+    async def violations(self, judged: Judged) -> tuple[str, ...]:
+        raise NotImplementedError(judged)
 
 
 @dataclass(slots=True)

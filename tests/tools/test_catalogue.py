@@ -16,7 +16,7 @@ from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, Urge
 from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
-from saga_mcp.tools.port import StepFacts, UndoContext, Undone
+from saga_mcp.tools.port import Judged, StepFacts, UndoContext, Undone
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 from saga_mcp.tools.undo_plan import fill_late
 from saga_tools import Call, ToolRegistry, Undo
@@ -293,10 +293,10 @@ async def test_an_invariant_is_violated_where_it_raises_asserts_or_says_false() 
             raise SystemExit
 
     catalogue = serve(("bank", registry))
-    assert await catalogue.violations({"balance": 9}) == ()
-    assert await catalogue.violations({"balance": 1}) == ("says_false",)
-    assert await catalogue.violations({"balance": -1}) == ("holds", "says_false", "exits")
-    assert await catalogue.violations({}) == ("holds", "says_false", "exits")
+    assert await catalogue.violations(Judged(results={"balance": 9})) == ()
+    assert await catalogue.violations(Judged(results={"balance": 1})) == ("says_false",)
+    assert await catalogue.violations(Judged(results={"balance": -1})) == ("holds", "says_false", "exits")
+    assert await catalogue.violations(Judged(results={})) == ("holds", "says_false", "exits")
 
 
 async def says_true() -> bool:
@@ -329,7 +329,7 @@ async def violated_where_it_says(say: Callable[[], object]) -> tuple[str, ...]:
         return say()
 
     with anyio.fail_after(10):
-        return await serve(("bank", registry)).violations({})
+        return await serve(("bank", registry)).violations(Judged(results={}))
 
 
 async def test_no_rule_holds_over_more_results_than_it_may_see() -> None:
@@ -341,5 +341,5 @@ async def test_no_rule_holds_over_more_results_than_it_may_see() -> None:
         assert results
 
     catalogue = serve(("bank", registry))
-    assert await catalogue.violations({"report": "x" * 255_000}) == ()
-    assert await catalogue.violations({"report": "x" * 256_000}) == ("content",)
+    assert await catalogue.violations(Judged(results={"report": "x" * 255_000})) == ()
+    assert await catalogue.violations(Judged(results={"report": "x" * 256_000})) == ("content",)

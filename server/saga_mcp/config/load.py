@@ -12,6 +12,7 @@ from saga_mcp.config.code import CodeUnusable, function_in, load_file, load_modu
 from saga_mcp.config.database import default_database, default_realm, read_database
 from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
+from saga_mcp.config.invariants import read_invariants
 from saga_mcp.config.models import SECTIONS_LATER, PythonTable, SagaTable, ToolTable
 from saga_mcp.config.pairs import check_alone, declare_with
 from saga_mcp.config.presets import lay_presets
@@ -22,11 +23,12 @@ from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.tools.declared import DeclaredRegistry, target_id
+from saga_mcp.tools.rules import WrittenRule
 from saga_mcp.tools.upstream.declared import DeclaredUpstream
 from saga_tools import ToolRegistry
 from saga_tools.server import add, registered
 
-_SECTIONS = ("saga", "python", "upstreams", "tools")
+_SECTIONS = ("saga", "python", "upstreams", "tools", "invariants")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,7 @@ class LoadedConfig:
     """It is derived from the place of the file: moved, it is another one."""
     registries: tuple[DeclaredRegistry, ...]
     upstreams: tuple[DeclaredUpstream, ...]
+    invariants: tuple[WrittenRule, ...]
     warnings: tuple[ConfigProblem, ...]
 
 
@@ -98,6 +101,8 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
     saga = read.table if read else SagaTable.model_validate({})
     filling = Filling(path.parent, environ, findings)
     registries, upstreams = _Tools(filling, laid, findings).load(OnError(saga.on_error)) if code else ((), ())
+    taken = {rule.name for each in registries for rule in registered(each.source).invariants}
+    invariants = read_invariants(content.get("invariants", []), taken, findings) if code else ()
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, filling, findings) if written else default_database(realm)
@@ -124,6 +129,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
             realm_is_default=not saga.name,
             registries=registries,
             upstreams=upstreams,
+            invariants=invariants,
             warnings=findings.warnings,
         )
     )

@@ -396,5 +396,5 @@ class UpstreamTable(Table):
             yield Clash("headers belong to url", frozenset({"command", "headers"}))
 
 
-SECTIONS_LATER = frozenset({"alerts", "invariants"})
+SECTIONS_LATER = frozenset({"alerts"})
 """Top-level tables that are designed and not built yet."""

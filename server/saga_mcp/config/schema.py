@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from saga_mcp.config.invariants import InvariantTable
 from saga_mcp.config.models import PythonTable, SagaTable, Table, ToolTable, UpstreamTable
 from saga_mcp.domain.values import JsonObject
 
@@ -23,6 +24,9 @@ class _SagaToml(Table):
     )
     tools: dict[str, ToolTable] = Field(
         default_factory=dict[str, ToolTable], description='what a tool is and what undoes it, by `"NAME.function"`'
+    )
+    invariants: list[InvariantTable] = Field(
+        default_factory=list[InvariantTable], description="rules that have to hold after each step"
     )
 
 

@@ -64,8 +64,9 @@ def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
             return _finish_rollback(saga)
         case RollbackReopened(step=number):
             return _reopen(saga, step_of(saga, number))
-        case InvariantViolated(name=name):
+        case InvariantViolated(name=name, step=step):
             require(saga.phase is Phase.ACTIVE, "the saga is not active")
+            saga = replace(saga, violated_by=step)
             known = not saga.pivot_passed or name in saga.violations
             return saga if known else replace(saga, violations=(*saga.violations, name))
         case InvariantExempted(name=name):

@@ -236,6 +236,8 @@ class Saga:
     """Steps with an order key up to this have replies that the caller went on from (S8.1)."""
     violations: tuple[str, ...] = ()
     """Invariants violated after the pivot and not yet exempted."""
+    violated_by: int = 0
+    """Number of the step with whose result an invariant did not hold."""
     idle: bool = False
 
     @property

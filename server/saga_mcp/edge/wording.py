@@ -177,7 +177,9 @@ def why(saga: Saga, names: Names) -> str:
         return f"step {_named(step, names)} {what}"
     match kind:
         case "invariant":
-            return f'the rule "{escape(detail)}" does not hold'
+            broken = saga.find_step(saga.violated_by)
+            after = "" if broken is None else f" after step {_named(broken, names)}"
+            return f'the rule "{escape(detail)}" does not hold{after}'
         case "agent":
             return "saga_abort was called"
         case _:

@@ -25,7 +25,7 @@ from saga_mcp.log.port import AppendUnsettled, Decided, Decision, Owners, PairRo
 from saga_mcp.tools.hidden import written_key
 from saga_mcp.tools.looks import Looks
 from saga_mcp.tools.pair import KeyFormat, Pair, PairUnreadable
-from saga_mcp.tools.port import Catalogue, Landed, StepFacts
+from saga_mcp.tools.port import Catalogue, Judged, Landed, StepFacts
 from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
@@ -48,9 +48,9 @@ class _PairMissing(Exception):
 class _VerdictMissing(Exception):
     """A decision needs the rules' verdict on results; it is found outside of the log, and the decision runs again."""
 
-    def __init__(self, key: tuple[str, int], results: Mapping[str, JsonValue]) -> None:
+    def __init__(self, key: tuple[str, int], judged: Judged) -> None:
         self.key = key
-        self.results = results
+        self.judged = judged
         super().__init__(key)
 
 
@@ -196,8 +196,8 @@ class Workshop:
                 except _VerdictMissing as missing:
                     judged.add(missing.key)
                     # Authors' code: never where every process waits for the log.
-                    violated = await self.catalogue.violations(missing.results)
-                    self._verdicts[missing.key] = _Verdict(missing.results, violated)
+                    violated = await self.catalogue.violations(missing.judged)
+                    self._verdicts[missing.key] = _Verdict(missing.judged.results, violated)
                 except AppendUnsettled as unsettled:
                     return await self._settled(unsettled, self.clock.now() + settle_within_s)
         finally:
@@ -292,7 +292,7 @@ class Workshop:
         verdict = self._verdicts.get(key)
         # A sibling may have ended since: then the rules look again, at both.
         if verdict is None or verdict.results != results:
-            raise _VerdictMissing(key, results)
+            raise _VerdictMissing(key, Judged(results=results, args=step.plan.args, result=result))
         return verdict.violated
 
     def _bind(self, saga: Saga, step: Step) -> BoundUndo:

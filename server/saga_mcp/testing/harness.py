@@ -170,6 +170,7 @@ def _of_registry(registry: ToolRegistry) -> LoadedConfig:
         database_is_default=False,
         realm_is_default=False,
         upstreams=(),
+        invariants=(),
         registries=(declare(_REGISTRY, registry),),
         warnings=(),
     )

@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from saga_mcp.domain.frozen import BoundUndo
-from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import Catalogue, Reader, StepFacts, Tool, Undoer
+from saga_mcp.tools.port import Catalogue, Judged, Reader, StepFacts, Tool, Undoer
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +60,6 @@ class CatalogueAround:
         """Names of the rules."""
         return self.inner.invariants
 
-    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    async def violations(self, judged: Judged) -> tuple[str, ...]:
         """Names of the rules that do not hold."""
-        return await self.inner.violations(results)
+        return await self.inner.violations(judged)

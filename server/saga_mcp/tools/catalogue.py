@@ -10,14 +10,14 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from saga_mcp.domain.frozen import BoundUndo
-from saga_mcp.domain.values import JsonValue, Kind
+from saga_mcp.domain.values import Kind
 from saga_mcp.tools.declared import DeclaredRegistry
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import Reader, StepFacts, Tool, Undoer
+from saga_mcp.tools.port import Judged, Reader, StepFacts, Tool, Undoer
 from saga_mcp.tools.python import PythonRegistry, PythonTool
 from saga_mcp.tools.python_reads import PythonCompanion, PythonReader
 from saga_mcp.tools.python_undo import PythonUndo, ToolAsUndo
-from saga_mcp.tools.rules import Rules
+from saga_mcp.tools.rules import Rules, WrittenRule
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.undo_plan import UndoPlan
 from saga_tools.server import RegisteredInvariant, registered
@@ -39,7 +39,7 @@ class StaticCatalogue:
         more_undoers: Asked where a name is not among those.
         more_offered: Tools that came to light while serving, after the others; a name that is taken stays taken.
         readers: What captures, guards and the like call, by name in the config.
-        invariants: Rules over the results of a saga.
+        rules: What is looked at after each step; None: nothing.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class StaticCatalogue:
         more_undoers: Callable[[str], Undoer | None] = lambda _: None,
         more_offered: Callable[[], Mapping[str, Tool]] = lambda: _NONE,
         readers: Mapping[str, Reader] = MappingProxyType({}),
-        invariants: Iterable[RegisteredInvariant] = (),
+        rules: Rules | None = None,
     ) -> None:
         self._tools = {tool.pair.tool: tool for tool in tools}
         self._offered = MappingProxyType(
@@ -64,7 +64,7 @@ class StaticCatalogue:
         self._more_undoers = more_undoers
         self._more_offered = more_offered
         self._readers = dict(readers)
-        self._rules = Rules(invariants)
+        self._rules = rules or Rules(())
         self._plans: dict[str, UndoPlan] = {}
 
     @property
@@ -105,9 +105,9 @@ class StaticCatalogue:
         """Names of the rules over the results."""
         return self._rules.names
 
-    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
-        """Names of the invariants that do not hold over these results; over more than 256 kB none does (S9.3)."""
-        return await self._rules.violations(results)
+    async def violations(self, judged: Judged) -> tuple[str, ...]:
+        """Names of the invariants that do not hold; over more than 256 kB of results none does (S9.3)."""
+        return await self._rules.violations(judged)
 
     def _plan(self, pair: Pair) -> UndoPlan:
         name = pair.hash
@@ -121,6 +121,7 @@ def python_catalogue(
     declared: Iterable[DeclaredRegistry],
     registries: Mapping[str, PythonRegistry],
     upstreams: ServedUpstreams | None = None,
+    written_rules: Iterable[WrittenRule] = (),
 ) -> StaticCatalogue:
     """Return the catalogue of Python registries, and of what stands beside them.
 
@@ -128,6 +129,7 @@ def python_catalogue(
         declared: What the config or the authors declared, in order.
         registries: The same, as they are served, by name.
         upstreams: Other servers, whose tools come after these.
+        written_rules: Rules of the config.
     """
     tools: list[Tool] = []
     hidden: set[str] = set()
@@ -153,8 +155,15 @@ def python_catalogue(
         for name, undo in source.callables.items():
             undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo)
         invariants.extend(source.invariants)
+    rules = Rules(invariants, written_rules)
     if upstreams is None:
-        return StaticCatalogue(tools, hidden=frozenset(hidden), undoers=undoers, readers=readers, invariants=invariants)
+        return StaticCatalogue(
+            tools,
+            hidden=frozenset(hidden),
+            undoers=undoers,
+            readers=readers,
+            rules=rules,
+        )
     return StaticCatalogue(
         [*tools, *upstreams.tools],
         hidden=frozenset(hidden) | upstreams.hidden,
@@ -162,5 +171,5 @@ def python_catalogue(
         more_undoers=upstreams.undoer,
         more_offered=upstreams.trusted,
         readers={**readers, **upstreams.readers},
-        invariants=invariants,
+        rules=rules,
     )

@@ -329,6 +329,18 @@ class Reader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judged:
+    """What rules look at when a step has succeeded (S9.3)."""
+
+    results: Mapping[str, JsonValue]
+    """The last result of each tool, by the name agents see; this step's own among them."""
+    args: JsonObject = field(default_factory=dict[str, JsonValue])
+    """The step's."""
+    result: JsonValue = None
+    """The step's."""
+
+
 class Catalogue(Protocol):
     """Everything this process can call, a pure function of the config."""
 
@@ -365,6 +377,6 @@ class Catalogue(Protocol):
         """Names of the rules over the results; empty: `violations` need not be asked."""
         ...
 
-    async def violations(self, results: Mapping[str, JsonValue]) -> tuple[str, ...]:
+    async def violations(self, judged: Judged) -> tuple[str, ...]:
         """Names of the invariants that do not hold (S9.3). Never raises; a rule that fails or hangs is violated."""
         ...
