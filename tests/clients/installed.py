@@ -53,8 +53,13 @@ def python_of(name: str) -> Path:
     return _once(name, [lock], install) / "bin" / "python"
 
 
-def node_modules(wanted_in: Path = HERE) -> Path:
-    """The folder in which Node finds the packages of a folder's `package-lock.json`."""
+def node_modules(wanted_in: Path = HERE, *, optional: bool = False) -> Path:
+    """The folder in which Node finds the packages of a folder's `package-lock.json`.
+
+    Args:
+        wanted_in: That folder.
+        optional: With the packages that are optional, such as programs for one kind of machine.
+    """
     wanted = [wanted_in / "package.json", wanted_in / "package-lock.json"]
 
     def install(folder: Path) -> None:
@@ -62,8 +67,8 @@ def node_modules(wanted_in: Path = HERE) -> Path:
         for file in wanted:
             shutil.copy(file, folder)
         # Not `npm ci`: it insists on an optional package of Vite's that the registry does not have.
-        quiet = ["--ignore-scripts", "--no-audit", "--no-fund"]
-        _run([NODE, _NPM, "install", "--no-save", "--omit=optional", *quiet], cwd=folder)
+        quiet = ["--ignore-scripts", "--no-audit", "--no-fund", *([] if optional else ["--omit=optional"])]
+        _run([NODE, _NPM, "install", "--no-save", *quiet], cwd=folder)
 
     return _once("node" if wanted_in == HERE else f"node-{wanted_in.name}", wanted, install)
 

@@ -29,9 +29,9 @@ BOUND_S = 120.0
 Json = dict[str, Any]
 
 
-def node_server(package: str) -> list[str]:
-    """The command of a server from npm."""
-    folder = node_modules(HERE) / "node_modules" / package
+def node_server(package: str, modules: Path | None = None) -> list[str]:
+    """The command of a server from npm, out of the packages that all of them share or others."""
+    folder = (modules or node_modules(HERE)) / "node_modules" / package
     binary: str | dict[str, str] = json.loads((folder / "package.json").read_text())["bin"]
     return [str(NODE), str(folder / (binary if isinstance(binary, str) else next(iter(binary.values()))))]
 
@@ -121,6 +121,11 @@ class Behind:
         self.books.mkdir()
         command = [*python_server("excel", "excel-mcp-server"), "stdio"]
         self.add("excel", "excel", command, {"EXCEL_FILES_PATH": str(self.books)})
+
+    def add_kubernetes(self, kubeconfig: Path) -> None:
+        modules = node_modules(HERE / "kubernetes", optional=True)
+        command = node_server("kubernetes-mcp-server", modules)
+        self.add("k8s", "kubernetes", [*command, "--kubeconfig", str(kubeconfig), "--toolsets", "core,config,helm"])
 
     def kill(self, moment: str, tool: str) -> None:
         """Have the server killed at the next call of the tool: `before` it sees it, or `after` it has answered it."""
