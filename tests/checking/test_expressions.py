@@ -166,3 +166,19 @@ def test_how_answers_are_read_is_tried_too(desk: Desk) -> None:
         ('tools."up.create".failed_when', "there is no args.titel; did you mean tit"),
     ]
     assert found["untried"] == ['tools."up.create".no_effect_when']
+
+
+def test_only_a_probe_may_say_that_it_cannot_tell(desk: Desk) -> None:
+    never = "${size(%s.title) < 0 ? true : null}"
+    probe = f'{{ tool = "up.get", args = {{ number = 1 }}, landed = "{never % "now.result"}" }}'
+    undo = '{ tool = "up.close", args = { number = 1, state = "closed" } }'
+    pairs = [
+        f"undo = {undo}\nprobe = {probe}",
+        f"undo = {undo[:-1]}, probe = {probe} }}",
+        f'undo = {{ when = "{never % "result"}", nothing = true }}',
+    ]
+    found: list[list[str]] = []
+    for pair in pairs:
+        answer = check(desk, f'read_only = ["get"]\n[tools."up.create"]\n{pair}\n', "--json").json
+        found.append([each["key"] for each in answer["errors"]])
+    assert found == [[], [], ['tools."up.create".undo.when']]

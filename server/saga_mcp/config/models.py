@@ -185,7 +185,7 @@ class UndoProbeTable(ReadTable):
     """What tells whether an undo took effect."""
 
     landed: Condition = Field(
-        description="`${...}` over `now`. An error gives no verdict, unless the condition looks at `now.error`"
+        description="`${...}` over `now`. No verdict: null, and an error unless it looks at `now.error`"
     )
 
 

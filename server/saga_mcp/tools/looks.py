@@ -235,7 +235,7 @@ def _landed(probe: Probe, answer: ReadAnswer | ReadFailed, values: Mapping[str, 
     if answer.is_error and ("now", "error") not in condition.paths:
         return None, answer.error
     try:
-        return condition.holds({**values, "now": now_of(answer)}), ""
+        return condition.verdict({**values, "now": now_of(answer)}), ""
     except CannotBind as unbound:
         return None, str(unbound)
 

@@ -55,3 +55,14 @@ def test_a_condition_tells_what_it_needs() -> None:
     condition = compile_condition("${result.a.b == args.x}", variables=NAMES)
     assert condition.names == {"result", "args"}
     assert condition.paths == (("result", "a", "b"), ("args", "x"))
+
+
+@pytest.mark.parametrize("value", [True, False, None])
+def test_a_verdict_may_be_that_it_cannot_tell(value: bool | None) -> None:  # noqa: FBT001 - a case table
+    assert compile_condition("${args.x}", variables=NAMES).verdict({"args": {"x": value}}) is value
+
+
+@pytest.mark.parametrize("value", [1, "null", ""])
+def test_a_verdict_is_nothing_else(value: JsonValue) -> None:
+    with pytest.raises(CannotBind, match="true or false"):
+        compile_condition("${args.x}", variables=NAMES).verdict({"args": {"x": value}})

@@ -126,7 +126,7 @@ class Judge:
         self, spot: Spot, placed: Placed, condition: Condition | None, worlds: list[_World], *, certain: bool
     ) -> bool:
         """Whether its values are worth looking at."""
-        value = condition.holds if condition is not None else placed.value
+        value = placed.value if condition is None else condition.verdict if spot.undecided else condition.holds
         outcomes = [_outcome(value, world) for world in worlds]
         failures = [each for each in outcomes if each.failed is not None and each.failed.why is not Why.VALUE]
         whole: Schema = {"properties": cast("JsonObject", spot.scope), "additionalProperties": False}

@@ -58,6 +58,8 @@ class Spot:
     otherwise: str
     """What becomes of a step for which it has no value."""
     condition: bool = False
+    undecided: bool = False
+    """Null is an answer of the condition too."""
     listed: bool = False
     """It has to come to a list."""
     gates: tuple[Spot, ...] = ()
@@ -191,7 +193,7 @@ class Places:
         at = replace(at, otherwise=_NOT_KNOWN)
         yield from self._call(probe.call, at)
         seen = {**at.scope, "now": self.shape(probe.call.tool).answer}
-        yield replace(at, path=(*at.path, "landed"), value=probe.landed, condition=True, scope=seen)
+        yield replace(at, path=(*at.path, "landed"), value=probe.landed, condition=True, undecided=True, scope=seen)
         if probe.result is not None:
             yield replace(at, path=(*at.path, "result"), value=probe.result, scope=seen)
 

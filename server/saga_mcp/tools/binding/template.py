@@ -104,9 +104,22 @@ class Condition:
             CannotBind: It has no value here, or one that is no boolean. What that means is by S11.3 the caller's to
                 say; it never means true.
         """
+        return self._decide(values, undecided=False) is True
+
+    def verdict(self, values: Mapping[str, JsonValue]) -> bool | None:
+        """Return whether it holds; None where it comes to null, which says that it cannot tell.
+
+        Raises:
+            CannotBind: As `holds`.
+        """
+        return self._decide(values, undecided=True)
+
+    def _decide(self, values: Mapping[str, JsonValue], *, undecided: bool) -> bool | None:
         if isinstance(self._decided, bool):
             return self._decided
         value = self._decided.value(values)
+        if value is None and undecided:
+            return None
         if not isinstance(value, bool):
             said = "a condition has to come to true or false"
             raise CannotBind("", self._decided.expression.source, said, Why.TYPES)
