@@ -13,6 +13,9 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import anyio
+from mcp import Client, StdioServerParameters
+
 from saga_mcp.cli import commands
 
 STUB = Path(__file__).with_name("stub_server.py")
@@ -89,3 +92,17 @@ class Desk:
         with mock.patch.dict(os.environ, {**self.environ, **(env or {})}), redirect_stdout(out), redirect_stderr(err):
             code = commands.run([*arguments])
         return Answer(code, out.getvalue(), err.getvalue())
+
+    def call_once(self, tool: str, **arguments: object) -> None:
+        """Call a tool through what the client starts now; its saga stays open."""
+        entry = self.servers["saga"]
+        env = {**os.environ, **self.environ, **entry.get("env", {})}
+        server = StdioServerParameters(command=entry["command"], args=entry["args"], env=env, cwd=self.folder)
+
+        async def call() -> None:
+            with anyio.fail_after(50):
+                async with Client(server) as client:
+                    reply = await client.call_tool(tool, arguments)
+                    assert not reply.is_error, reply.content
+
+        anyio.run(call)

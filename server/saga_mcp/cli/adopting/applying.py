@@ -1,6 +1,6 @@
-"""Writes what was planned, in an order in which every stop leaves a client's file that works; and takes it back.
+"""Writes what was planned, in an order in which every stop leaves a client's file that works.
 
-First saga.toml, which nobody reads yet; then the backup; last the client's file, as a whole.
+First saga.toml, which nobody reads yet, or which says what it said and more; then the backup; last the client's file.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import os
 
-from saga_mcp.cli.adopting.client_file import ClientFile, ClientFileUnusable, backup_of, read_backup, replace_file
+from saga_mcp.cli.adopting.client_file import ClientFile, backup_of, replace_file
 from saga_mcp.cli.adopting.planning import Plan
+from saga_mcp.cli.ground import stdout_kept_clean
 from saga_mcp.cli.output import CommandFailed
 from saga_mcp.config import ConfigInvalid, load_config
 
@@ -22,50 +23,53 @@ def write(plan: Plan) -> None:
     """
     backup = backup_of(plan.file.path)
     try:
-        plan.config.parent.mkdir(parents=True, exist_ok=True)
-        with plan.config.open("x", encoding="utf-8", newline="\n") as file:
-            file.write(plan.toml)
+        _write_config(plan)
     except OSError as error:
         raise CommandFailed(
             f"{plan.config} cannot be written: {error}. Nothing was changed.", code="not_written"
         ) from error
     try:
-        load_config(plan.config, {**os.environ, **plan.referred})
+        _require_servable(plan)
         _require_unchanged(plan.file)
         replace_file(backup, plan.file.raw)
         backup.chmod(plan.file.path.stat().st_mode & 0o777)
         replace_file(plan.file.path, plan.client)
-    except (OSError, CommandFailed, ConfigInvalid) as error:
-        for path in (backup, plan.config):
-            with contextlib.suppress(OSError):
-                path.unlink(missing_ok=True)
+    except (OSError, CommandFailed) as error:
+        with contextlib.suppress(OSError):
+            backup.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            _put_config_back(plan)
         if isinstance(error, CommandFailed):
             raise
         raise CommandFailed(f"{error}\nNothing was changed.", code="not_written") from error
 
 
-def revert(file: ClientFile, *, dry_run: bool) -> list[str]:
-    """Put the servers of the backup back in the place of our entry; what was added since stays.
+def _write_config(plan: Plan) -> None:
+    if plan.was is None:
+        plan.config.parent.mkdir(parents=True, exist_ok=True)
+        with plan.config.open("xb") as file:
+            file.write(plan.content)
+    elif plan.config.read_bytes() != plan.was:
+        raise CommandFailed(f"{plan.config} has changed meanwhile. Nothing was changed.", code="changed_meanwhile")
+    elif plan.content != plan.was:
+        replace_file(plan.config, plan.content)
 
-    Returns:
-        Their names.
 
-    Raises:
-        CommandFailed: there is no backup, or it could not be written.
-    """
-    if not any(entry.is_ours for entry in file.entries):
-        raise CommandFailed(f"{file.path} has no saga-mcp in it. Nothing was changed.", code="not_adopted")
+def _put_config_back(plan: Plan) -> None:
+    if plan.was is None:
+        plan.config.unlink(missing_ok=True)
+    elif plan.content != plan.was:
+        replace_file(plan.config, plan.was)
+
+
+def _require_servable(plan: Plan) -> None:
+    """Refuse a config with which the client's next start would fail, whoever wrote what is wrong with it."""
     try:
-        before = read_backup(file)
-    except ClientFileUnusable as error:
-        raise CommandFailed(f"{error}. Nothing was changed.", code="no_backup") from error
-    if not dry_run:
-        try:
-            replace_file(file.path, file.without_ours(before))
-            before.path.unlink()
-        except OSError as error:
-            raise CommandFailed(f"{error}. Nothing was changed.", code="not_written") from error
-    return [entry.name for entry in before.entries]
+        with stdout_kept_clean():  # it may name Python code, which is loaded
+            load_config(plan.config, {**os.environ, **plan.referred})
+    except ConfigInvalid as error:
+        hint = "" if plan.was is None else "Mend that first, or name another with --config. "
+        raise CommandFailed(f"{error}\n{hint}Nothing was changed.", code="not_written") from error
 
 
 def _require_unchanged(file: ClientFile) -> None:

@@ -117,6 +117,11 @@ class ClientFile:
     content: JsonObject = field(repr=False)
 
     @property
+    def for_people(self) -> str:
+        """What it is and where."""
+        return f"the {self.client} config {self.path}"
+
+    @property
     def entries(self) -> tuple[Entry, ...]:
         """Its servers, in order."""
         return tuple(Entry(name, cast("JsonObject", each)) for name, each in _table(self.content, self.place).items())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from saga_mcp.cli import starter
 from saga_mcp.cli.adopting import reporting
-from saga_mcp.cli.adopting.applying import revert, write
+from saga_mcp.cli.adopting.applying import write
 from saga_mcp.cli.adopting.client_file import (
     OURS,
     ClientFile,
@@ -24,6 +24,7 @@ from saga_mcp.cli.adopting.client_file import (
     read_client_file,
 )
 from saga_mcp.cli.adopting.planning import Plan, plan
+from saga_mcp.cli.adopting.reverting import revert
 from saga_mcp.cli.options import ask
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count
 from saga_mcp.domain.values import JsonObject
@@ -68,7 +69,9 @@ def _adopt(file: ClientFile, wishes: Wishes, output: Output) -> None:
     if not output.as_json:
         _tell(planned, output)
     if not wishes.dry_run:
-        ask("Write saga.toml and the client config (a backup is kept)?", yes=wishes.yes)
+        config = "Write saga.toml" if planned.was is None else f"Add to {planned.config}" if planned.toml else "Write"
+        also = " and" if planned.toml else ""
+        ask(f"{config}{also} the client config (a backup is kept)?", yes=wishes.yes)
         write(planned)
     if output.as_json:
         output.json(_json(planned, written=not wishes.dry_run))
@@ -77,22 +80,44 @@ def _adopt(file: ClientFile, wishes: Wishes, output: Output) -> None:
     else:
         back = starter.command_line(["saga-mcp", "adopt", str(file.path), "--revert"])
         output.text(
-            f"Wrote {planned.config}",
+            _wrote(planned),
             f"Wrote {file.path}; as it was: {backup_of(file.path)}",
             f"Restart {file.client} completely. Back: {back}",
         )
 
 
+def _wrote(planned: Plan) -> str:
+    if planned.was is None:
+        return f"Wrote {planned.config}"
+    return f"Added to {planned.config}" if planned.toml else f"{planned.config} has them already and stays as it is"
+
+
 def _revert(file: ClientFile, wishes: Wishes, output: Output) -> None:
     back = revert(file, dry_run=True)
     if not wishes.dry_run:
-        ask(f"Put back {', '.join(back)} in {file.path}?", yes=wishes.yes)
-        revert(file, dry_run=False)
+        ask(f"Put back {', '.join(back.servers)} in {file.path}?", yes=wishes.yes)
+        back = revert(file, dry_run=False)
     if output.as_json:
-        output.json({"client_config": str(file.path), "put_back": [*back], "written": not wishes.dry_run})
+        output.json(
+            {
+                "client_config": str(file.path),
+                "put_back": [*back.servers],
+                "taken_out_of": str(back.config) if back.config else None,
+                "stays": back.stays or None,
+                "written": not wishes.dry_run,
+            }
+        )
         return
-    done = "Would put back" if wishes.dry_run else "Put back"
-    output.text(f"{done} {', '.join(back)} in {file.path}. saga.toml and its saga log stay as they are.")
+    done, took = ("Would put back", "Would take") if wishes.dry_run else ("Put back", "Took")
+    output.text(f"{done} {', '.join(back.servers)} in {file.path}.")
+    if back.config:
+        output.text(f"{took} what was added out of {back.config}; the saga log stays.")
+    else:
+        output.text(
+            f"{back.stays[0].upper()}{back.stays[1:]}."
+            if back.stays
+            else "saga.toml and its saga log stay as they are."
+        )
 
 
 def _tell(plan: Plan, output: Output) -> None:
@@ -121,6 +146,7 @@ def _json(plan: Plan, *, written: bool) -> JsonObject:
         "client": plan.file.client,
         "client_config": str(plan.file.path),
         "config": str(plan.config),
+        "config_was_there": plan.was is not None,
         "backup": str(backup_of(plan.file.path)),
         "written": written,
         "servers": reporting.as_json(plan.servers, plan.stay),

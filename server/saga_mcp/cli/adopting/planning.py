@@ -17,9 +17,10 @@ from saga_mcp.cli import starter
 from saga_mcp.cli.adopting.asking import Answer, Silent, ask_all
 from saga_mcp.cli.adopting.classifying import classify
 from saga_mcp.cli.adopting.client_file import ClientFile, Entry, backup_of
+from saga_mcp.cli.adopting.existing import Existing, existing, reached_alike, with_addition
 from saga_mcp.cli.adopting.references import References
 from saga_mcp.cli.adopting.suggesting import suggestions_for
-from saga_mcp.cli.adopting.writing import Adopted, saga_toml
+from saga_mcp.cli.adopting.writing import Adopted, addition, saga_toml
 from saga_mcp.cli.output import CommandFailed, wrong_usage
 from saga_mcp.domain.values import JsonObject
 
@@ -30,11 +31,16 @@ class Plan:
 
     file: ClientFile
     config: Path
+    was: bytes | None
+    """What the config holds now; None: it is not there."""
     servers: tuple[Adopted, ...]
     stay: dict[str, str]
     referred: dict[str, str]
     """What the environment of our entry holds."""
     toml: str
+    """What is added to the config, or the whole of a new one; empty: it has every server already."""
+    content: bytes
+    """What the config holds then."""
     client: bytes
 
 
@@ -51,7 +57,8 @@ def plan(file: ClientFile, given: Path | None, skip: Sequence[str], *, trust_hin
         CommandFailed: there is nothing to adopt, or something is in the way.
     """
     config = _config_path(file, given)
-    stay = _those_that_stay(file, config, skip)
+    stay = _those_that_stay(file, skip)
+    there = _existing(config)
     entries = [entry for entry in file.entries if entry.name not in stay]
     # Claude Desktop hands `${...}` on as it is written; the others fill it in.
     fills = file.client != "Claude Desktop"
@@ -60,23 +67,50 @@ def plan(file: ClientFile, given: Path | None, skip: Sequence[str], *, trust_hin
         name: f"it could not be asked: {each.reason}" for name, each in answers.items() if isinstance(each, Silent)
     }
     cwd = None if file.folder == config.parent else file.folder
-    servers, referred = _adopted(entries, answers, cwd, trust_hints=trust_hints)
+    servers, referred = _adopted(entries, answers, cwd, there, trust_hints=trust_hints)
     if not servers:
         reasons = "; ".join(f"{name}: {why}" for name, why in stay.items())
         raise CommandFailed(f"There is nothing to adopt. {reasons}. Nothing was changed.", code="nothing_to_adopt")
-    realm = starter.realm_for(config.parent.name if file.is_of_a_project else file.client, secrets.token_hex(3))
+    new = [each for each in servers if not each.is_there]
+    if there is None:
+        realm = starter.realm_for(config.parent.name if file.is_of_a_project else file.client, secrets.token_hex(3))
+        toml = saga_toml(realm, file.for_people, new)
+        content = toml.encode()
+    else:
+        toml = addition(new)
+        content = with_addition(there.raw, file.for_people, toml) if toml else there.raw
     return Plan(
         file=file,
         config=config,
+        was=there.raw if there else None,
         servers=servers,
         stay=stay,
         referred=referred,
-        toml=saga_toml(realm, f"the {file.client} config {file.path}", servers),
+        toml=toml,
+        content=content,
         client=file.with_ours([each.entry for each in servers], _entry(file, config, referred)),
     )
 
 
-def _those_that_stay(file: ClientFile, config: Path, skip: Sequence[str]) -> dict[str, str]:
+def _existing(config: Path) -> Existing | None:
+    """Return what the config says already; None where it is not there.
+
+    Raises:
+        CommandFailed: nothing can be added to it.
+    """
+    hint = "Name another with --config. Nothing was changed."
+    if not config.exists() and not config.is_symlink():
+        return None
+    if config.suffix == ".json":
+        raise CommandFailed(f"{config} is already there, and only to TOML can be added. {hint}", code="already_there")
+    try:
+        return existing(config.read_bytes())
+    except (OSError, ValueError) as error:
+        message = f"{config} is already there and cannot be added to: {error}. Mend it, or name another with --config. "
+        raise CommandFailed(f"{message}Nothing was changed.", code="already_there") from error
+
+
+def _those_that_stay(file: ClientFile, skip: Sequence[str]) -> dict[str, str]:
     """Return the servers that are not even asked, and why.
 
     Raises:
@@ -89,32 +123,54 @@ def _those_that_stay(file: ClientFile, config: Path, skip: Sequence[str]) -> dic
     if any(entry.is_ours for entry in file.entries):
         again = starter.command_line(["saga-mcp", "adopt", str(file.path), "--revert"])
         raise CommandFailed(f"{file.path} has saga-mcp in it already. To begin again: {again}", code="already_adopted")
-    for path in (config, backup_of(file.path)):
-        if path.exists() or path.is_symlink():
-            hint = " Name another with --config." if path == config else ""
-            raise CommandFailed(f"{path} is already there.{hint} Nothing was changed.", code="already_there")
+    backup = backup_of(file.path)
+    if backup.exists() or backup.is_symlink():
+        raise CommandFailed(f"{backup} is already there. Nothing was changed.", code="already_there")
     reasons = {entry.name: "you said --skip" if entry.name in skip else entry.unusable for entry in file.entries}
     return {name: why for name, why in reasons.items() if why}
 
 
 def _adopted(
-    entries: Sequence[Entry], answers: dict[str, Answer], cwd: Path | None, *, trust_hints: bool
+    entries: Sequence[Entry],
+    answers: dict[str, Answer],
+    cwd: Path | None,
+    there: Existing | None,
+    *,
+    trust_hints: bool,
 ) -> tuple[tuple[Adopted, ...], dict[str, str]]:
     """Return the servers that answered, and what the environment of our entry has to hold for them."""
-    references = References()
+    known = _those_there(entries, cwd, there)
+    referred = {name: value for values in known.values() for name, value in values.items()}
+    references = References({**dict.fromkeys(there.variables if there else (), ""), **referred})
+    taken = [*(there.names if there else ())]
     servers: list[Adopted] = []
-    referred: dict[str, str] = {}
     for entry in entries:
         answer = answers[entry.name]
         if isinstance(answer, Silent):
             continue
-        name = _upstream_name(entry.name, [each.name for each in servers])
-        reached = references.reachable(name, entry, cwd)
-        referred |= reached.referred
+        is_there = entry.name in known
+        name = _upstream_name(entry.name, [] if is_there else taken)
+        taken.append(name)
+        keys: JsonObject = {}
+        if not is_there:
+            reached = references.reachable(name, entry, cwd)
+            referred |= reached.referred
+            keys = reached.keys
         words = [entry.command, *entry.args, entry.url]
         classified = classify(answer, words, trust_hints=trust_hints)
-        servers.append(Adopted(name, entry.name, reached.keys, classified, suggestions_for(words)))
+        servers.append(Adopted(name, entry.name, keys, classified, suggestions_for(words), is_there))
     return tuple(servers), referred
+
+
+def _those_there(entries: Sequence[Entry], cwd: Path | None, there: Existing | None) -> dict[str, dict[str, str]]:
+    """Return the entries that the config has already, each with what the environment has to hold for it."""
+    found: dict[str, dict[str, str]] = {}
+    for entry in entries:
+        written = there.upstreams.get(_upstream_name(entry.name, ())) if there else None
+        referred = None if written is None else reached_alike(written, entry, str(cwd or ""))
+        if referred is not None:
+            found[entry.name] = referred
+    return found
 
 
 def _entry(file: ClientFile, config: Path, referred: dict[str, str]) -> JsonObject:

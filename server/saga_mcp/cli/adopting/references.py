@@ -40,10 +40,14 @@ class Reachable:
 
 
 class References:
-    """Names for what is referred to, over all entries of one file."""
+    """Names for what is referred to, over all entries of one file.
 
-    def __init__(self) -> None:
-        self._named: dict[str, str] = {}
+    Args:
+        taken: Names that are in use, each with its value; empty where that is not known.
+    """
+
+    def __init__(self, taken: Mapping[str, str] | None = None) -> None:
+        self._named = {**(taken or {})}
 
     def reachable(self, name: str, entry: Entry, cwd: Path | None) -> Reachable:
         """Return how an entry is reached.

@@ -22,6 +22,8 @@ def rows(servers: Sequence[Adopted], stay: Mapping[str, str]) -> list[tuple[str,
 
 def _row(server: Adopted) -> tuple[str, ...]:
     classified = server.classified
+    if server.is_there:
+        return (server.entry, str(len(classified.tools)), "", "", "", "", "", "saga.toml has it already")
     states = (Becomes.READ, Becomes.UNDOABLE, Becomes.LEFT, Becomes.PIVOT, Becomes.HIDDEN)
     numbers = [str(len(classified.of(state))) for state in states]
     preset = classified.preset
@@ -34,6 +36,9 @@ def details(servers: Sequence[Adopted]) -> Iterator[str]:
     for server in servers:
         classified = server.classified
         yield f"{escape(server.entry)}:"
+        if server.is_there:
+            yield f"  [upstreams.{server.name}] stays as it is; `saga-mcp check` says what of it is offered"
+            continue
         if classified.misfit:
             yield f"  take care: the preset {escape(classified.misfit)}"
         for becomes in (Becomes.UNDOABLE, Becomes.LEFT, Becomes.PIVOT):
@@ -70,7 +75,7 @@ def renamed(servers: Sequence[Adopted], ours: str, permitted: Sequence[str]) -> 
         f"mcp__{server.entry}__{tool.tool}": f"mcp__{ours}__{offered_name(server.name, tool.tool)}"
         for server in servers
         for tool in server.classified.tools
-        if tool.becomes is not Becomes.HIDDEN
+        if server.is_there or tool.becomes is not Becomes.HIDDEN
     }
     for rule in permitted:
         if rule in new:
@@ -90,6 +95,7 @@ def _server_json(server: Adopted) -> JsonObject:
         "server": server.entry,
         "adopted": True,
         "upstream": server.name,
+        "is_there": server.is_there,
         "name": classified.listed.server,
         "version": classified.listed.version,
         "preset": classified.preset.name if classified.preset else None,

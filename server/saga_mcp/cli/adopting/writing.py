@@ -28,6 +28,13 @@ class Adopted:
     keys: JsonObject
     classified: Classified
     suggestions: Suggestions | None
+    is_there: bool = False
+    """The config has it already."""
+
+
+def addition(servers: Sequence[Adopted]) -> str:
+    """Return what is added to a config that is there; empty where there is nothing."""
+    return "".join("\n".join(["", *_server(each), ""]) for each in servers)
 
 
 def saga_toml(realm: str, source: str, servers: Sequence[Adopted]) -> str:
