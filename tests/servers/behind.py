@@ -122,6 +122,9 @@ class Behind:
         command = [*python_server("excel", "excel-mcp-server"), "stdio"]
         self.add("excel", "excel", command, {"EXCEL_FILES_PATH": str(self.books)})
 
+    def add_word(self) -> None:
+        self.add("word", "word", python_server("word", "word_mcp_server"))
+
     def add_kubernetes(self, kubeconfig: Path) -> None:
         modules = node_modules(HERE / "kubernetes", optional=True)
         command = node_server("kubernetes-mcp-server", modules)

@@ -6,11 +6,14 @@ undoes the step. Where the world could be so for another reason, nothing is conc
 
 from __future__ import annotations
 
+import contextlib
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 from tests.servers.behind import Agent, Behind, Json, graph, tree
 
@@ -189,3 +192,29 @@ async def test_edits_that_the_server_fits_in_leniently_are_left_to_a_person(behi
         ended = await lose(agent, behind, "after", "fs_edit_file", {"path": str(files / "old"), "edits": edits})
     assert [item["kind"] for item in ended["items"]] == ["guard_conflict"]
     assert (files / "old").read_text() == "1\ntwo\n"
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_where_everything_died_the_next_server_finds_out(behind: Behind, files: Path, moment: str) -> None:
+    before = tree(files)
+    closed = behind.folder / "closed"
+    serving: list[psutil.Process] = []
+    lost = ""
+    with contextlib.suppress(Exception):  # what the SDK's client makes of a server that is gone
+        async with behind.serve() as agent:
+            await agent.begin()
+            behind.kill(moment, "write_file")
+            closed.touch()
+            await agent.try_to("fs_write_file", path=str(files / "old"), content="new")
+            serving += [each for each in psutil.Process().children() if str(behind.config) in each.cmdline()]
+            lost = agent.saga
+            serving[0].send_signal(signal.SIGKILL)
+    assert len(serving) == 1
+    closed.unlink()
+    async with behind.serve() as agent:
+        agent.saga = lost
+        standing = await agent.settled()
+        assert standing["steps"][0]["state"] == ("failed" if moment == "before" else "succeeded"), standing
+        ended = await agent.abort()
+    assert ended["state"] == "compensated", ended
+    assert tree(files) == before
