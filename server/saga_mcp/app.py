@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import structlog
 
 from saga_mcp.config import LoadedConfig, Survey, find_config, load_config, survey_config
 from saga_mcp.engine.clock import Clock
@@ -18,14 +21,19 @@ from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.inspection import LogInspection
 from saga_mcp.log.port import Owners, SagaLog
+from saga_mcp.log.sql.files import copy_database
 from saga_mcp.log.sql.inspect import inspect
 from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
+from saga_mcp.log.sql.trouble import LogFull, LogReadOnly
 from saga_mcp.tools.catalogue import python_catalogue
 from saga_mcp.tools.port import Catalogue
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 
 if TYPE_CHECKING:
     from saga_mcp.tools.upstream.served import ServedUpstreams
+
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +139,25 @@ async def open_app(
             raised = error
     if raised is not None:
         raise raised
+
+
+@contextlib.asynccontextmanager
+async def open_log(loaded: LoadedConfig) -> AsyncGenerator[SagaLog]:
+    """Open the saga log for reading, until the block ends; nothing is written beside it, not even that we are here.
+
+    SQLite reads nothing where it cannot write its index: what lies on a disk that is full or read-only is copied, and
+    the copy is read.
+    """
+    async with contextlib.AsyncExitStack() as stack:
+        log = await stack.enter_async_context(SqlSagaLog.open(loaded.database))
+        try:
+            await log.sagas(loaded.settings.realm, limit=1)
+        except (LogFull, LogReadOnly) as error:
+            _log.warning("log_read_from_a_copy", reason=str(error))
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="saga-mcp-"))
+            copied = copy_database(loaded.database, Path(folder))
+            log = await stack.enter_async_context(SqlSagaLog.open(copied))
+        yield log
 
 
 @contextlib.asynccontextmanager

@@ -262,3 +262,28 @@ async def test_a_server_on_a_read_only_disk_does_not_start_and_says_why(tmp_path
     assert code == 1
     assert "Read-only file system" in output
     assert product.world.sent() == []
+
+
+@pytest.mark.parametrize("living", [True, False], ids=["beside-a-server", "without-one"])
+@pytest.mark.parametrize("trouble", [fill_up, make_read_only], ids=["full", "read-only"])
+async def test_what_is_open_can_be_looked_at_on_a_disk_that_takes_no_writes(
+    small_disk: Path, trouble: Callable[[Path], object], *, living: bool
+) -> None:
+    if living and trouble is make_read_only:
+        pytest.skip("no kernel lets a test do that to an open file")
+    product = Product(small_disk.parent, database="disk/saga.db")
+    async with product.serve() as agent:
+        saga_id = (await agent.call("reserve", item="a")).saga_id
+        if living:
+            trouble(small_disk)
+            await _all_looks(product, saga_id)
+    if not living:
+        trouble(small_disk)
+        await _all_looks(product, saga_id)
+
+
+async def _all_looks(product: Product, saga_id: str) -> None:
+    for command in (["list"], ["show", saga_id], ["show", saga_id, "--timeline"], ["export", saga_id]):
+        code, said = await product.run(*command)
+        assert (code, "1 done, 0 open" in said or saga_id in said) == (0, True), said
+    assert (await product.run("attention"))[0] == 0

@@ -131,10 +131,12 @@ async def open_log(ground: Ground) -> AsyncGenerator[SagaLog]:
     """The saga log, for reading.
 
     Raises:
-        CommandFailed: it is not there.
+        CommandFailed: it is not there, or it cannot be used.
     """
-    async with open_app(ground, drive=False) as opened:
-        yield opened.log
+    _require_log(ground)
+    with _usable(ground):
+        async with app.open_log(ground.loaded) as log:
+            yield log
 
 
 @asynccontextmanager
@@ -144,6 +146,14 @@ async def open_app(ground: Ground, *, drive: bool) -> AsyncGenerator[App]:
     Raises:
         CommandFailed: there is no saga log, or it cannot be used.
     """
+    _require_log(ground)
+    loaded = replace(ground.loaded, settings=replace(ground.loaded.settings, reply_within_s=0.0))
+    with _usable(ground):
+        async with app.open_app(loaded, drive=drive, ends_soon=True) as opened:
+            yield opened
+
+
+def _require_log(ground: Ground) -> None:
     if not ground.database_exists() and (alive := ground.alive()):
         pids = ", ".join(str(each.pid) for each in alive)
         raise CommandFailed(
@@ -158,10 +168,12 @@ async def open_app(ground: Ground, *, drive: bool) -> AsyncGenerator[App]:
             "the right config with --config FILE.",
             code="no_saga_log",
         )
-    loaded = replace(ground.loaded, settings=replace(ground.loaded.settings, reply_within_s=0.0))
+
+
+@contextmanager
+def _usable(ground: Ground) -> Generator[None]:
     try:
-        async with app.open_app(loaded, drive=drive, ends_soon=True) as opened:
-            yield opened
+        yield
     except OSError as error:
         raise CommandFailed(f"{ground.database} cannot be used: {error}", code="log_unavailable") from error
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -140,6 +141,17 @@ def create(path: Path, *, make_parent: bool) -> None:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
     except OSError as error:
         raise refused(path, error) from error
+
+
+def copy_database(path: Path, folder: Path) -> Path:
+    """Copy a database that nobody can be writing to, with what lies in its write-ahead log; returns the copy."""
+    copied = folder / path.name
+    with ours():
+        shutil.copyfile(path, copied)
+        ahead = Path(side_files(path)[0])
+        if ahead.exists():
+            shutil.copyfile(ahead, side_files(copied)[0])
+    return copied
 
 
 def create_directory(path: Path) -> None:
