@@ -106,7 +106,7 @@ cases = [
             ".probe.landed",
             "is required",
         ),
-        (UNDO + 'resource = "x"', ".resource", "without a capture it is not supported"),
+        ('kind = "read_only"\nresource = "x"', ".resource", "a read_only tool holds nothing"),
         (UNDO + 'key_arg = "nam"', ".key_arg", "crm.create_lead has no parameter nam; did you mean name?"),
         (UNDO + "force = { nam = 1 }", ".force.nam", "crm.create_lead has no parameter nam; did you mean name?"),
         (UNDO + 'key_format = "octal"', ".key_format", 'must be "base32", "hex" or "uuid"'),

@@ -20,7 +20,6 @@ LEFT_OUT = frozenset(
 """Numbers that no report has."""
 
 NOT_YET: Mapping[int, str] = {
-    32: "two sagas on one object: needs resources",
     48: "connections of a pool after a cancellation: needs PostgreSQL",
     49: "serialization failures: needs PostgreSQL",
     75: "a stranger who learnt an id: needs HTTP, where there are several principals",

@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
+from tests.log.kinds import Database
+from tests.world.memory import MemoryDatabase
 
 from saga_mcp.log.sql import SqlSagaLog
 
@@ -24,3 +26,9 @@ async def log(path: Path) -> AsyncGenerator[SqlSagaLog]:
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "saga.db"
+
+
+@pytest.fixture(params=["sqlite", "memory"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    """A fresh database of each kind."""
+    return MemoryDatabase() if request.param == "memory" else tmp_path / "saga.db"

@@ -4,49 +4,39 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
-from pathlib import Path
 
 import anyio
 import pytest
 from tests.log.decisions import aborting, append, committing, intending, looking, opening, rolling_back, succeeding
 from tests.log.failing import AnswerLost, FailingLog, FailWhen
 from tests.log.foreign import foreign
-from tests.world.memory import MemoryDatabase, MemoryLog
+from tests.log.kinds import Database, opened_log
+from tests.world.memory import MemoryDatabase
 
-from saga_mcp.domain.errors import IllegalTransition, LogUnavailable, Refused, SagaClosed, SagaNotFound, SagaQuarantined
+from saga_mcp.domain.errors import (
+    IllegalTransition,
+    LogUnavailable,
+    Refused,
+    SagaClosed,
+    SagaNotFound,
+    SagaQuarantined,
+)
 from saga_mcp.domain.events import SagaCommitted, SagaOpened, SavepointSet, StepIntended, StepSucceeded
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
 from saga_mcp.log.port import Decision, PairRow, SagaKeyTaken, SagaLog
-from saga_mcp.log.sql import SqlSagaLog
-
-
-@pytest.fixture(params=["sqlite", "memory"])
-def database(request: pytest.FixtureRequest, tmp_path: Path) -> Path | MemoryDatabase:
-    """A fresh database of each kind that a saga log can be kept in; the one in memory is the tests' own."""
-    return MemoryDatabase() if request.param == "memory" else tmp_path / "saga.db"
 
 
 @pytest.fixture
-async def log(database: Path | MemoryDatabase) -> AsyncGenerator[SagaLog]:
-    async with _opened(database) as opened:
+async def log(database: Database) -> AsyncGenerator[SagaLog]:
+    async with opened_log(database) as opened:
         yield opened
 
 
 @pytest.fixture
-async def other(database: Path | MemoryDatabase) -> AsyncGenerator[SagaLog]:
+async def other(database: Database) -> AsyncGenerator[SagaLog]:
     """The same database as another process sees it: a writer, a reader and folds of its own."""
-    async with _opened(database) as opened:
-        yield opened
-
-
-@asynccontextmanager
-async def _opened(database: Path | MemoryDatabase) -> AsyncGenerator[SagaLog]:
-    if isinstance(database, MemoryDatabase):
-        yield MemoryLog(database)
-        return
-    async with SqlSagaLog.open(database, poll_s=0.02) as opened:
+    async with opened_log(database) as opened:
         yield opened
 
 
@@ -309,7 +299,7 @@ async def test_a_failing_log_stores_nothing_before_and_everything_after(log: Sag
     assert (await log.load("sg-a")).seq == 3
 
 
-def _spoil(database: Path | MemoryDatabase, saga_id: str, seq: int) -> None:
+def _spoil(database: Database, saga_id: str, seq: int) -> None:
     """Make an event unreadable, as a damaged disk does, or a newer version."""
     if isinstance(database, MemoryDatabase):
         number, kind, version, _, payload = database.events[saga_id][seq - 1]
@@ -322,7 +312,7 @@ def _spoil(database: Path | MemoryDatabase, saga_id: str, seq: int) -> None:
 @pytest.mark.case(67)
 @pytest.mark.parametrize("how", ["read", "write"])
 async def test_a_process_that_met_an_unreadable_saga_goes_on_with_the_others(
-    log: SagaLog, other: SagaLog, database: Path | MemoryDatabase, how: str
+    log: SagaLog, other: SagaLog, database: Database, how: str
 ) -> None:
     """It sees what another process appends from then on, is woken by it, and writes. Its errors may be kept."""
     for saga_id in ("sg-bad", "sg-good"):

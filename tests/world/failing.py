@@ -9,6 +9,7 @@ import anyio
 
 from saga_mcp.domain.errors import LogError, LogUnavailable
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.port import (
@@ -78,6 +79,9 @@ class LogAround:
 
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         return await self.inner.take_lock(wanted, over=over)
+
+    async def holder(self, realm: str, resource: str) -> Holder | None:
+        return await self.inner.holder(realm, resource)
 
     async def drop_lock(self, lock: StepLock) -> None:
         await self.inner.drop_lock(lock)

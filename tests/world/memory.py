@@ -15,7 +15,8 @@ import anyio.lowlevel
 
 from saga_mcp.domain.attention import idles, items, state_with
 from saga_mcp.domain.duties import busy
-from saga_mcp.domain.errors import LogConflict, SagaNotFound
+from saga_mcp.domain.errors import LogConflict, ResourceHeld, SagaNotFound
+from saga_mcp.domain.holding import Holder, holder, taken
 from saga_mcp.domain.machine import apply
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import decode, dump_json, encode
@@ -36,6 +37,7 @@ class MemoryDatabase:
     keys: dict[tuple[str, str, str], str] = field(default_factory=dict[tuple[str, str, str], str])
     pairs: dict[str, str] = field(default_factory=dict[str, str])
     locks: dict[tuple[str, str], StepLock] = field(default_factory=dict[tuple[str, str], StepLock])
+    holders: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
     watched_s: dict[str, float] = field(default_factory=dict[str, float])
     idle_from_s: dict[str, float] = field(default_factory=dict[str, float])
     change: int = 1
@@ -117,6 +119,11 @@ class MemoryLog:
                     raise
             else:
                 if not old:
+                    for plan in taken(decision.events):
+                        held = self._holder(saga.realm, plan.resource)
+                        if held is not None and held.saga_id != saga_id:
+                            raise ResourceHeld(plan.tool, held.saga_id, plan.resource, waits=held.waits)
+                        self._database.holders[saga.realm, plan.resource] = saga_id
                     if rows:
                         self._database.append(base, saga, rows, decision.pairs)
                         self._folds.put(saga)
@@ -202,6 +209,14 @@ class MemoryLog:
         here = (lock.realm, lock.name)
         if self._database.locks.get(here) == lock:
             del self._database.locks[here]
+
+    async def holder(self, realm: str, resource: str) -> Holder | None:
+        await anyio.lowlevel.checkpoint()
+        return self._holder(realm, resource)
+
+    def _holder(self, realm: str, resource: str) -> Holder | None:
+        last = self._database.holders.get((realm, resource))
+        return None if last is None else holder(self._current(last), resource)
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:
         await anyio.lowlevel.checkpoint()

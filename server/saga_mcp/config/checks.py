@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.models import CaptureTable, GuardTable, ReadTable, ToolTable, UndoTable
-from saga_mcp.config.problems import NOT_YET, KeyPath, did_you_mean
+from saga_mcp.config.problems import KeyPath, did_you_mean
 from saga_mcp.config.validate import Read
 from saga_mcp.domain.values import JsonValue, Kind
 from saga_mcp.tools.binding import Path, TemplateError, compile_condition, compile_template
@@ -148,8 +148,8 @@ class Check:
             self._findings.problem((*self._path, "approval"), "a read_only tool is never asked about; drop it")
         if table.resource:
             self._check_template((*self._path, "resource"), table.resource, BEFORE_INTENT)
-            if not self._has("capture"):
-                self._findings.problem((*self._path, "resource"), f"without a capture it is {NOT_YET}")
+            if kind is Kind.READ_ONLY:
+                self._findings.problem((*self._path, "resource"), "a read_only tool holds nothing: it is no step")
 
     def _captures(self, key: str, table: CaptureTable, variables: frozenset[str]) -> None:
         path: KeyPath = (*self._path, key)

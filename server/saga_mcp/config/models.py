@@ -297,8 +297,8 @@ class ToolTable(Table):
     )
     resource: str = Field(
         "",
-        description="what it works on, a text with `${...}` over `args`: no two calls that capture work on the same at "
-        "a time; default: the capture's tool and arguments",
+        description="what it works on, a text with `${...}` over `args`: its saga holds that to its end, and calls of "
+        "others that work on the same are refused; default: nothing, and during a call what is captured or guarded",
     )
     approval: Condition = Field(
         default=False,

@@ -181,16 +181,34 @@ class CaptureFailed(Refused):
 
 
 class ResourceHeld(Refused):
-    """Another call works on the same thing right now (S5.3, S9.2)."""
+    """Another call works on the same thing right now (S5.3), or another saga holds it to its end (S9.2).
+
+    Args:
+        tool: What was to be called.
+        holder: The saga that has it.
+        resource: What it holds to its end; empty: a call of it works on it just now.
+        waits: Only a person can end that.
+    """
 
     code: ClassVar[str] = "resource_held"
 
-    def __init__(self, tool: str, saga_id: str) -> None:
+    def __init__(self, tool: str, holder: str, resource: str = "", *, waits: bool = False) -> None:
         self.tool = tool
-        self.saga_id = saga_id
-        super().__init__(
-            f"Nothing was sent: saga {saga_id} is working on the same thing as this call of {tool}. Try again later."
-        )
+        self.holder = holder
+        self.resource = resource
+        if not resource:
+            text = f"saga {holder} is working on the same thing as this call of {tool}. Try again later."
+        elif waits:
+            text = (
+                f'saga {holder} has changed "{resource}", and a person has to settle what is left of it '
+                "(`saga-mcp attention`). Tell the user."
+            )
+        else:
+            text = (
+                f'saga {holder} holds "{resource}" until it is committed or undone. If it is yours, pass its saga_id, '
+                "or end it with saga_commit or saga_abort. Otherwise try again later, or tell the user."
+            )
+        super().__init__(f"Nothing was sent: {text}")
 
 
 class ApprovalRejected(Refused):

@@ -35,6 +35,8 @@ class StepPlan:
     """The agent's name for the call (S8.2)."""
     call_id: str = ""
     """The client's own id of the call, where it sends one (S8.3)."""
+    resource: str = field(default="", compare=False, metadata=PAYLOAD)
+    """What it works on, and its saga holds to its end (S9.2); it is made of arguments. Empty: nothing."""
     args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
     args_digest: str = field(default="", compare=False, metadata=PAYLOAD)
     """Of the canonical `args`: worked out once, compared at every later call (S11.4). It is hidden and wiped with

@@ -6,7 +6,7 @@ Each step runs in a task of the engine. The request that asked for it holds a `T
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 import structlog
@@ -53,6 +53,7 @@ from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
 from saga_mcp.tools.hidden import with_key
+from saga_mcp.tools.looks import resource_of
 from saga_mcp.tools.pair import Pair, PairUnreadable
 from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, StepFacts, Tool
 
@@ -91,6 +92,8 @@ class Forward:
     async def run(self, order: Order, ticket: Ticket) -> None:
         """Do the whole step. What the log refused, or the tool did, stands on the ticket."""
         try:
+            resource = resource_of(order.pair, order.plan.args, ticket.saga_id)
+            order = replace(order, plan=replace(order.plan, resource=resource)) if resource else order
             decided, call = await self._intended(order, ticket)
         except Exception as error:  # noqa: BLE001 - the waiting request raises it
             ticket.error = error
@@ -106,7 +109,7 @@ class Forward:
 
     async def _intended(self, order: Order, ticket: Ticket) -> tuple[Decided, Call]:
         """Store the intent, with the capture that goes with it; or find that the call is a repeat."""
-        prepared = _Prepared(order.pair.capture is None)
+        prepared = _Prepared(order.pair.capture is None and order.pair.guard is None)
         while True:
             try:
                 return await self._decided(order, ticket, prepared)
@@ -137,6 +140,8 @@ class Forward:
     async def _prepared(self, order: Order, ticket: Ticket) -> _Prepared:
         if ticket.lock is None and not await self._locks.take(order, ticket):
             return _Prepared(done=False)
+        if order.pair.capture is None:
+            return _Prepared(done=True)
         facts = StepFacts(saga_id=ticket.saga_id, tool=order.pair.tool, number=0, key="", args=order.plan.args)
         return _Prepared(done=True, capture=await self._witness.before(order.pair, facts))
 

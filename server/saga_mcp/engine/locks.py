@@ -31,12 +31,15 @@ class StepLocks:
         """Lock what the call works on; False: another step of this saga had it, and something has changed since.
 
         Raises:
-            ResourceHeld: another saga's step has it, or this saga's had it for too long.
+            ResourceHeld: another saga's step has it, or this saga's had it for too long; or another saga holds it.
             CaptureFailed: what it works on cannot be told.
         """
+        name = lock_name(order.pair, order.plan, ticket.saga_id)
+        if not name:
+            return True
         wanted = StepLock(
             realm=self._shop.settings.realm,
-            name=lock_name(order.pair, order.plan.args, ticket.saga_id),
+            name=name,
             saga_id=ticket.saga_id,
             owner=self._shop.owners.me,
             token=secrets.token_hex(8),
@@ -46,6 +49,7 @@ class StepLocks:
             holder = await self._shop.log.take_lock(wanted, over=holder)
         if holder.token == wanted.token:
             ticket.lock = wanted
+            await self._refuse_if_held(order, ticket)
             return True
         if holder.saga_id != ticket.saga_id or ticket.given_up:
             raise ResourceHeld(order.pair.tool, holder.saga_id)
@@ -53,6 +57,16 @@ class StepLocks:
             ticket.seen = await self._shop.log.wait_for_change(ticket.seen)
         ticket.queue = None
         return False
+
+    async def _refuse_if_held(self, order: Order, ticket: Ticket) -> None:
+        """Refuse before anything is read that the undo of another saga may still change.
+
+        Under the lock, so that no further step gets in between this look and the intent, which takes hold of it.
+        """
+        resource = order.plan.resource
+        holder = await self._shop.log.holder(self._shop.settings.realm, resource) if resource else None
+        if holder is not None and holder.saga_id != ticket.saga_id:
+            raise ResourceHeld(order.pair.tool, holder.saga_id, resource, waits=holder.waits)
 
     async def _stale(self, holder: StepLock) -> bool:
         """Whether the holder's process is dead, and its call proved to have ended with it."""

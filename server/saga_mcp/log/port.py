@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 
 from saga_mcp.domain.errors import LogConflict, LogUnsettled
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
 
@@ -134,6 +135,7 @@ class SagaLog(Protocol):
 
         Raises:
             Refused: what `decide` raised. Nothing was stored.
+            ResourceHeld: an intent among the events takes hold of what another saga holds. Nothing was stored.
             LogUnavailable: nothing was stored.
             AppendUnsettled: it is not known whether it was stored; ask `stored` before anything else is made of it.
             LogConflict: other processes kept winning. Nothing was stored.
@@ -207,6 +209,13 @@ class SagaLog(Protocol):
 
     async def drop_lock(self, lock: StepLock) -> None:
         """Give a lock back. Harmless where it is another's by now."""
+        ...
+
+    async def holder(self, realm: str, resource: str) -> Holder | None:
+        """Which saga of the realm holds `resource` (S9.2); who takes it by an intent is refused where another one does.
+
+        That refusal is a `ResourceHeld` of `decide`.
+        """
         ...
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:

@@ -15,12 +15,14 @@ from enum import StrEnum
 from typing import TypeAlias, cast
 
 from saga_mcp.domain.errors import CaptureFailed
+from saga_mcp.domain.events import StepPlan
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.tools.binding import CannotBind, TemplateError, compile_condition, compile_template
 from saga_mcp.tools.images import image_of, same_image, size_of
 from saga_mcp.tools.pair import Capture, Pair, Probe, ReadCall, UndoEntry
 from saga_mcp.tools.port import (
     Absent,
+    InvalidArguments,
     Landed,
     NoVerdict,
     ProbeVerdict,
@@ -182,22 +184,53 @@ class Looks:
         return await reader.read(cast("JsonObject", args), step)
 
 
-def lock_name(pair: Pair, args: JsonObject, saga_id: str) -> str:
-    """What stands for the thing that a call works on, so that no other one does (S5.3); only with a capture.
+def resource_of(pair: Pair, args: JsonObject, saga_id: str) -> str:
+    """Return what a call works on by its pair's own word, which its saga holds to its end (S9.2); empty: nothing.
+
+    Raises:
+        InvalidArguments: it cannot be told.
+    """
+    if not pair.resource:
+        return ""
+    try:
+        bound = _early(pair.resource, args, saga_id)
+    except _NOT_DECIDED as unbound:
+        raise InvalidArguments((f"what {pair.tool} works on cannot be told: {unbound}",)) from unbound
+    return bound if isinstance(bound, str) else json.dumps(bound, sort_keys=True)
+
+
+def lock_name(pair: Pair, plan: StepPlan, saga_id: str) -> str:
+    """Return what stands for the thing that a call works on, so that no other one does (S5.3); empty: nothing does.
 
     Raises:
         CaptureFailed: it cannot be told.
     """
-    call = None if pair.capture is None else pair.capture.call
-    what: JsonValue = pair.resource
-    if not pair.resource and call is not None:
-        what = [call.tool, call.target_id, cast("JsonValue", call.args)]
-    values: dict[str, JsonValue] = {"args": args, "saga": {"id": saga_id}}
+    what: JsonValue = plan.resource
     try:
-        bound = compile_template(what, variables=BEFORE_INTENT).bind(values)
+        if not what and pair.capture is not None:
+            what = _early(_called(pair.capture.call), plan.args, saga_id)
+        elif not what and pair.guard is not None and pair.guard.call is not None:
+            what = _foreseen(pair.guard.call, plan.args, saga_id)
     except _NOT_DECIDED as unbound:
         raise CaptureFailed(pair.tool, str(unbound)) from unbound
-    return hashlib.sha256(json.dumps(bound, sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(what, sort_keys=True).encode()).hexdigest() if what else ""
+
+
+def _called(call: ReadCall) -> JsonValue:
+    return [call.tool, call.target_id, cast("JsonValue", call.args)]
+
+
+def _early(what: JsonValue, args: JsonObject, saga_id: str) -> JsonValue:
+    return compile_template(what, variables=BEFORE_INTENT).bind({"args": args, "saga": {"id": saga_id}})
+
+
+def _foreseen(call: ReadCall, args: JsonObject, saga_id: str) -> JsonValue:
+    """What a guard will look at; None where only the call's outcome tells, for then nobody else knows it yet."""
+    try:
+        template = compile_template(_called(call), variables=BEFORE_INTENT)
+    except TemplateError:
+        return None
+    return template.bind({"args": args, "saga": {"id": saga_id}})
 
 
 _NOT_DECIDED = (CannotBind, TemplateError)

@@ -13,15 +13,19 @@ from typing import Any, TypeAlias
 from sqlalchemy import Boolean, Connection, Table, bindparam, case, func, literal_column, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ColumnElement
 
 from saga_mcp.domain import attention, duties
 from saga_mcp.domain.draft import after
 from saga_mcp.domain.errors import LogConflict, SagaQuarantined
+from saga_mcp.domain.events import Event
+from saga_mcp.domain.holding import taken
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import dump_json, encode
 from saga_mcp.log.port import Append, Decide, Decided, PairRow, SagaKeyTaken
 from saga_mcp.log.sql.folds import Folds
+from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.tables import EPOCH, log_meta, pair, realm, saga, saga_event
@@ -71,6 +75,7 @@ class Batches:
         self._folds = folds
         self._clock = clock
         self._reads = Reads(dialect, folds)
+        self._holds = Holds(dialect, self._reads)
         self._epoch = Hot(select(log_meta.c.epoch), dialect)
         at_row = (saga.c.id == bindparam("row_id"), saga.c.seq == bindparam("row_seq"))
         self._move = Hot(update(saga).where(*at_row).values(idle_from_s=_GOES_ON_IDLING), dialect, _MOVED)
@@ -141,20 +146,20 @@ class Batches:
         outcomes: dict[int, Outcome] = {}
         rows: list[Mapping[str, Any]] = []
         pairs: dict[str, PairRow] = {}
-        sagas: list[Saga] = []
+        sagas: dict[str, Saga] = {}
         for saga_id, indices in by_saga.items():
-            draft = self._decide(connection, saga_id, [requests[index][1] for index in indices], batch_id)
+            draft = self._decide(connection, saga_id, [requests[index][1] for index in indices], batch_id, sagas)
             outcomes.update(zip(indices, draft.outcomes, strict=True))
             rows.extend(draft.rows)
             pairs.update({one.hash: one for one in draft.pairs})
             if draft.saga.opened:
-                sagas.append(draft.saga)
+                sagas[saga_id] = draft.saga
         if pairs:
             self._freeze.run_many(connection, [{"hash": p.hash, "content": self._text(p)} for p in pairs.values()])
         if rows:
             self._append.run_many(connection, rows)
         mark = Append(rows[0]["saga_id"], rows[0]["seq"], batch_id) if rows else None
-        return Written([outcomes[index] for index in range(len(requests))], sagas, mark)
+        return Written([outcomes[index] for index in range(len(requests))], [*sagas.values()], mark)
 
     def _text(self, row: PairRow) -> str:
         return self._texts.get(row.hash) or self._texts.setdefault(row.hash, dump_json(row.content))
@@ -164,15 +169,27 @@ class Batches:
         if epoch != EPOCH:
             raise LogUpgraded(f"restart saga-mcp: the saga log was upgraded (schema {epoch}, not {EPOCH}); {NOTHING}")
 
-    def _decide(self, connection: Connection, saga_id: str, decides: Sequence[Decide], batch_id: str) -> _Draft:
+    def _decide(
+        self,
+        connection: Connection,
+        saga_id: str,
+        decides: Sequence[Decide],
+        batch_id: str,
+        others: Mapping[str, Saga],
+    ) -> _Draft:
         """Decide on the cached fold; where another process was faster, reload and decide again."""
+
+        def take(saga: Saga, events: Sequence[Event]) -> None:
+            for plan in taken(events):
+                self._holds.take(connection, saga, plan, others)
+
         base = self._folds.get(saga_id)
         try:
             for _ in range(ROUNDS):
                 fresh = base is None
                 if base is None:
                     base = self._reads.current(connection, saga_id)
-                draft = self._draft(base, decides, batch_id)
+                draft = self._draft(base, decides, batch_id, take)
                 if not draft.rows:
                     if fresh or self._reads.seq(connection, saga_id) == base.seq:
                         return draft
@@ -185,7 +202,9 @@ class Batches:
             return _Draft(Saga(id=saga_id), [error] * len(decides))
         return _Draft(Saga(id=saga_id), [lost] * len(decides))
 
-    def _draft(self, base: Saga, decides: Sequence[Decide], batch_id: str) -> _Draft:
+    def _draft(
+        self, base: Saga, decides: Sequence[Decide], batch_id: str, take: Callable[[Saga, Sequence[Event]], None]
+    ) -> _Draft:
         draft = _Draft(base)
         at = self._clock()
         for decide in decides:
@@ -206,6 +225,9 @@ class Batches:
                     }
                     for seq, encoded in enumerate(map(encode, decision.events), state.seq + 1)
                 ]
+                take(decided.saga, decision.events)
+            except DBAPIError:
+                raise  # of the database, not of a decision
             except BaseException as error:  # noqa: BLE001 - raised to the caller whose decision it was; its neighbours go on
                 draft.outcomes.append(error)
                 continue
@@ -219,7 +241,10 @@ class Batches:
         """Move the row from `old` to `new`; False: it is no longer at `old`."""
         at = self._clock()
         if old.opened:
-            return self._move.run(connection, {**_projection(new, at), "row_id": old.id, "row_seq": old.seq}) == 1
+            row = _projection(new, at)
+            if not row["open"]:
+                self._holds.free(connection, new)
+            return self._move.run(connection, {**row, "row_id": old.id, "row_seq": old.seq}) == 1
         values = {
             **_projection(new, at),
             "id": new.id,

@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import TypeVar
 
 import anyio
+from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
+from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.guard import guarded
 from saga_mcp.log.owners import FileOwners, directory_of
@@ -25,6 +27,7 @@ from saga_mcp.log.sql import files, locks, reads
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.connect import SETUP_WAIT_S, SqliteFile
 from saga_mcp.log.sql.folds import Folds
+from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.tables import EPOCH
 from saga_mcp.log.sql.thread import Busy, ConnectionThread, Work
 from saga_mcp.log.sql.trouble import locked
@@ -44,6 +47,7 @@ class SqlSagaLog:
         self._writer = writer
         self._reader = reader
         self._reads = reads.Reads(SQLiteDialect_pysqlite(), folds)
+        self._holds = Holds(SQLiteDialect_pysqlite(), self._reads)
         self._poll_s = poll_s
         self._change = 1
         self._changed = asyncio.Event()
@@ -176,6 +180,15 @@ class SqlSagaLog:
         """See `SagaLog.drop_lock`."""
         await self._writer.aside(lambda connection: locks.drop(connection, lock))
         self._announce()
+
+    async def holder(self, realm: str, resource: str) -> Holder | None:
+        """See `SagaLog.holder`."""
+
+        def look(connection: Connection) -> Holder | None:
+            with connection.begin():
+                return self._holds.holder(connection, realm, resource)
+
+        return await self._read(look)
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:
         """See `SagaLog.observe`."""

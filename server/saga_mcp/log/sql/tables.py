@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
 
-EPOCH: Final = 2
+EPOCH: Final = 3
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -101,6 +101,16 @@ step_lock: Final = Table(
     sqlite_with_rowid=False,
 )
 """What a step works on, as a digest, and which call has it (S5.3)."""
+
+hold: Final = Table(
+    "saga_hold",
+    metadata,
+    Column("realm", String, primary_key=True),
+    Column("name", String, primary_key=True),
+    Column("saga_id", String, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Which saga took hold of what last, as a digest; whether it still holds it, its events tell (S9.2)."""
 
 pair: Final = Table(
     "saga_pair",
