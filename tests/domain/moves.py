@@ -197,7 +197,7 @@ def _observations(alphabet: Alphabet, saga: Saga, step: Step) -> Iterator[Move]:
         for more in (False, True):
             miss = Miss(effect=effect, error="no", more=more)
             yield Move(runs, f"{n} missed {effect}", partial(step_decisions.missed, saga, n, miss, drive))
-    yield Move(runs, f"{n} timed out", lambda: step_decisions.timed_out(saga, n, drive))
+    yield Move(runs, f"{n} timed out", lambda: step_decisions.goes_on(saga, n, reason="timeout", driving=drive))
     for end_known in (True, False):
         yield Move(
             runs,

@@ -192,7 +192,7 @@ class SagaLife(RuleBasedStateMachine):
     def nobody_waits_for_a_call_any_more(self, pick: int) -> None:
         running = [call for call in self.world.calls if call.running]
         call = running[pick % len(running)]
-        self._append(step_decisions.timed_out(self.saga, call.step, self._driving(call.owner)))
+        self._append(step_decisions.goes_on(self.saga, call.step, reason="timeout", driving=self._driving(call.owner)))
 
     @precondition(lambda self: any(call.running for call in self.world.calls))
     @rule(pick=st.integers(0, 9))

@@ -89,7 +89,7 @@ def test_a_late_refusal_of_the_only_attempt_settles_the_doubt() -> None:
 def test_a_time_limit_ends_the_wait_and_not_the_call() -> None:
     """S3.3"""
     saga = saga_of(intended(1, a.PYTHON))
-    saga = fold(saga, step_decisions.timed_out(saga, 1, DRIVING))
+    saga = fold(saga, step_decisions.goes_on(saga, 1, reason="timeout", driving=DRIVING))
     assert (saga.step(1).state, saga.step(1).running) == (StepState.IN_DOUBT, True)
     saga = fold(saga, step_decisions.abort_after_wait(saga, 1, DRIVING))
     assert (saga.phase, duties(saga)) == (Phase.COMPENSATING, ())

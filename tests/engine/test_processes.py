@@ -210,10 +210,10 @@ async def test_a_saga_whose_recovery_meets_a_bug_does_not_stop_the_others(
         ids = [(await mortal.call("reserve", item=str(number), mode="hang_after")).saga_id for number in range(4)]
         await eventually(lambda: len(world.did("reserve")) == 4)
 
-    def broken(saga: Saga, driving: Driving, dead: Callable[[str], bool]) -> tuple[Event, ...]:
+    def broken(saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: frozenset[int]) -> tuple[Event, ...]:
         if saga.id == ids[-1]:
             raise ZeroDivisionError
-        return take_over(saga, driving, dead)
+        return take_over(saga, driving, dead, lasting)
 
     monkeypatch.setattr("saga_mcp.engine.drivers.local.take_over", broken)
     async with served(database) as server:

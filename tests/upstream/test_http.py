@@ -12,12 +12,21 @@ from contextlib import asynccontextmanager
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.edge.raw_stdio_client import tool_call
-from tests.upstream.desk import BOUND_S, LEDGER, Desk, eventually, raw
+from tests.upstream.desk import BOUND_S, LEDGER, Agent, Desk, eventually, raw
 
 BLIND = """
 [tools."ledger.add"]
 timeout_s = 1
+hard_deadline_s = 3
 undo = { tool = "ledger.remove", args = { id = "${args.id}" }, safe_if_absent = true }
+"""
+
+
+PROBED = """
+[tools."ledger.add"]
+hard_deadline_s = 300
+undo = { tool = "ledger.remove", args = { id = "${args.id}" } }
+probe = { tool = "ledger.look", landed = "${now.result.entries.exists(entry, entry.id == args.id)}" }
 """
 
 
@@ -38,9 +47,9 @@ async def ledger(desk: Desk, port: int = 0) -> AsyncGenerator[int]:
         await process.aclose()
 
 
-def point(desk: Desk, port: int, tools: str = BLIND) -> None:
+def point(desk: Desk, port: int, tools: str = BLIND, *, saga: str = "") -> None:
     """Let the config name the ledger at that port."""
-    desk.configure(tools)
+    desk.configure(tools, saga=saga)
     head, _, rest = desk.config.read_text(encoding="utf-8").partition("[upstreams.ledger]")
     rest = rest[rest.index("read_only") :]
     desk.config.write_text(f'{head}[upstreams.ledger]\nurl = "http://127.0.0.1:{port}/mcp"\n{rest}', encoding="utf-8")
@@ -95,3 +104,68 @@ async def test_after_a_kill_of_ours_a_call_over_http_may_still_go_on_and_is_not_
             desk.switch("go")
             await eventually(lambda: desk.did == ["add a"])
     assert desk.called("remove") == 0
+
+
+async def lose(desk: Desk, agent: Agent, saga_id: str) -> str:
+    """Have a call take effect and its connection break; the code that its caller gets."""
+    codes: list[str] = []
+
+    async def add() -> None:
+        answer = await agent.call("ledger_add", item="b", id=8, mode="hang_after", saga_id=saga_id)
+        codes.append(answer.facts["code"])
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(add)
+        await eventually(lambda: "add b" in desk.did)
+        os.kill(desk.pids[-1], signal.SIGKILL)
+    return codes[0]
+
+
+async def test_a_call_whose_connection_broke_counts_as_running_up_to_its_hard_deadline(desk: Desk) -> None:
+    """S3.3: until then no person is asked, and nothing of its saga is undone."""
+    async with ledger(desk) as port:
+        point(desk, port, BLIND.replace("hard_deadline_s = 3", "hard_deadline_s = 10"))
+        async with desk.open() as agent:
+            await agent.until_up()
+            saga_id = await agent.begin()
+            await agent.call("ledger_add", item="a", id=7, saga_id=saga_id)
+            assert await lose(desk, agent, saga_id) == "outcome_unknown"
+            step = (await agent.call("saga_status", saga_id=saga_id)).value["structuredContent"]["steps"][1]
+            assert (step["state"], step["running"]) == ("in_doubt", True)
+            async with ledger(desk, port):
+                await agent.until_up()
+                waiting = await agent.until(saga_id, "needs_attention")
+    assert not waiting["steps"][1].get("running")
+    assert [item["kind"] for item in waiting["items"]] == ["in_doubt"]
+    assert desk.called("remove") == 0
+
+
+async def test_a_probe_that_finds_it_settles_it_at_once_and_nothing_runs_any_more(desk: Desk) -> None:
+    async with ledger(desk) as port:
+        point(desk, port, PROBED, saga='on_error = "hold"')
+        async with desk.open() as agent:
+            await agent.until_up()
+            saga_id = await agent.begin()
+            assert await lose(desk, agent, saga_id) == "outcome_unknown"
+            async with ledger(desk, port):
+                await agent.until_up()
+                with anyio.fail_after(BOUND_S):
+                    while (await agent.call("saga_commit", saga_id=saga_id)).is_error:  # noqa: ASYNC110 - probed beside
+                        await anyio.sleep(0.05)
+    assert desk.did == ["add b"]
+
+
+async def test_who_takes_over_from_a_killed_process_probes_at_once_too(desk: Desk) -> None:
+    async with ledger(desk) as port:
+        point(desk, port, PROBED)
+        async with raw(desk) as client:
+            await client.send(tool_call(1, "ledger_add", item="a", id=7, mode="hang_after"))
+            await eventually(lambda: desk.did == ["add a"])
+            os.kill(client.process.pid, signal.SIGKILL)
+        async with desk.open() as agent:
+            await agent.until_up()
+            (saga,) = (await agent.call("saga_status")).value["structuredContent"]["sagas"]
+            with anyio.fail_after(BOUND_S):
+                while (await agent.call("saga_commit", saga_id=saga["saga_id"])).is_error:  # noqa: ASYNC110 - see above
+                    await anyio.sleep(0.05)
+    assert desk.did == ["add a"]

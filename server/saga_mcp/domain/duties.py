@@ -89,13 +89,13 @@ def _active(saga: Saga) -> Iterator[Duty]:
         yield Abort(wanted.cause, wanted.target, wanted.by, wanted.reason)
         return
     for step in saga.loose_steps:
-        if step.running or step.exhausted:
+        if step.probed_now and not step.exhausted:
+            yield Probe(step)
+        if step.running or step.exhausted or step.probe_due:
             continue
         if step.state is StepState.AWAITING_APPROVAL:
             if step.approved and may_be_sent(saga, step):
                 yield SendApproved(step)
-        elif step.probe_due:
-            yield Probe(step)
         elif step.state is StepState.IN_DOUBT and step.kind is not Kind.RETRIABLE:
             if saga.on_error is OnError.ABORT and not saga.pivot:
                 yield Abort(f"step_failed:{step.number}", WHOLE_SAGA)
@@ -112,7 +112,7 @@ def _may_resend(step: Step) -> bool:
 
 def _compensating(saga: Saga) -> Iterator[Duty]:
     if saga.in_doubt:
-        yield from (Probe(step) for step in saga.loose_steps if step.probe_due and not step.running)
+        yield from (Probe(step) for step in saga.loose_steps if step.probed_now)
     if rollback_done(saga):
         yield Finish()
         return

@@ -24,7 +24,8 @@ class Holder:
     """A person has to settle something of it first."""
 
 
-_UNDONE = frozenset({StepState.COMPENSATED, StepState.EXEMPT, StepState.CANCELLED})
+_NOT_SENT = frozenset({StepState.AWAITING_APPROVAL, StepState.CANCELLED})
+_UNDONE = frozenset({StepState.COMPENSATED, StepState.EXEMPT})
 
 
 def taken(events: Iterable[Event]) -> Iterable[StepPlan]:
@@ -37,7 +38,7 @@ def holder(saga: Saga, resource: str) -> Holder | None:
     waiting = items(saga)
     if saga.final and not waiting:
         return None
-    users = (step for step in saga.steps if step.plan.resource == resource)
-    if not any(saga.phase is not Phase.ACTIVE or step.state not in _UNDONE for step in users):
+    users = [step for step in saga.steps if step.plan.resource == resource and step.state not in _NOT_SENT]
+    if not users or (saga.phase is Phase.ACTIVE and all(step.state in _UNDONE for step in users)):
         return None
     return Holder(saga.id, waits=state_with(saga, waiting) == NEEDS_ATTENTION)

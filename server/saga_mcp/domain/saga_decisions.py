@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from saga_mcp.domain.attention import idles, items
 from saga_mcp.domain.draft import Draft, Driving
@@ -298,12 +298,14 @@ def finish_rollback(saga: Saga, driving: Driving) -> tuple[Event, ...]:
     return Draft(saga).close(driving)
 
 
-def take_over(saga: Saga, driving: Driving, dead: Callable[[str], bool]) -> tuple[Event, ...]:
+def take_over(
+    saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: Collection[int] = ()
+) -> tuple[Event, ...]:
     """Record what became of a dead process's work, and drive the saga from now on; none where somebody living does."""
     if saga.driver != driving.driver and saga.driver and not dead(saga.driver):
         # A living driver may still hold a step of a process that died.
-        return lost(saga, dead, driving.bind)
+        return lost(saga, dead, driving.bind, lasting)
     draft = Draft(saga)
     draft.add_all(claim(saga, driving.driver))
-    draft.add_all(lost(draft.saga, dead, driving.bind))
+    draft.add_all(lost(draft.saga, dead, driving.bind, lasting))
     return draft.close(driving)

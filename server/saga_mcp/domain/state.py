@@ -172,6 +172,11 @@ class Step:
         """Whether a probe could still settle the doubt."""
         return self.state is StepState.IN_DOUBT and self.plan.has_probe and not self.probes_ended
 
+    @property
+    def probed_now(self) -> bool:
+        """Whether it is asked now: of a call elsewhere also while it counts as running, for nobody hears its answer."""
+        return self.probe_due and (not self.running or self.plan.outlives_us)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Savepoint:

@@ -219,15 +219,13 @@ def _abort_unless_probed(draft: Draft, number: int, driving: Driving) -> None:
         draft.abort_on_error(f"step_failed:{number}", driving)
 
 
-def timed_out(saga: Saga, number: int, driving: Driving) -> tuple[Event, ...]:
-    """The wait ended, the call did not (S3.3)."""
+def goes_on(saga: Saga, number: int, *, reason: str, driving: Driving) -> tuple[Event, ...]:
+    """The call is not waited for any more, and counts as running: nobody knows that it has ended (S3.3)."""
     step = saga.step(number)
     if step.state is not StepState.INTENDED or not step.running:
         return ()
     undo = driving.bind(step)
-    return (
-        StepFellInDoubt(step=number, reason="timeout", running=True, parts=undo.parts, build_error=undo.build_error),
-    )
+    return (StepFellInDoubt(step=number, reason=reason, running=True, parts=undo.parts, build_error=undo.build_error),)
 
 
 def run_lost(saga: Saga, number: int, *, reason: str, end_known: bool, driving: Driving) -> tuple[Event, ...]:
@@ -295,9 +293,12 @@ def give_up_retriable(saga: Saga, number: int, error: str) -> tuple[Event, ...]:
 
 
 def probed_landed(saga: Saga, number: int, landing: Landing, driving: Driving) -> tuple[Event, ...]:
-    """A probe found the effect: that settles at once (S3.4)."""
+    """A probe found the effect: that settles at once (S3.4); of a call elsewhere no more than that is waited for."""
     draft = Draft(saga)
-    if saga.step(number).state in {StepState.IN_DOUBT, StepState.COMPENSATING}:
+    step = saga.step(number)
+    if step.state in {StepState.IN_DOUBT, StepState.COMPENSATING}:
+        if step.running and step.plan.outlives_us:
+            draft.add(StepRunEnded(step=number, end_known=False))
         _settle_landed(draft, number, landing, SettledBy.PROBE, driving)
     return draft.close(driving)
 

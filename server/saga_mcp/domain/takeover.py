@@ -5,33 +5,41 @@ Only actions whose own owner is gone fall in doubt; the same rules as for a live
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from saga_mcp.domain.draft import Bind, Draft, Driving
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.state import Saga, Step
-from saga_mcp.domain.step_decisions import run_lost
+from saga_mcp.domain.step_decisions import goes_on, run_lost
 from saga_mcp.domain.undo_decisions import undo_lost
 from saga_mcp.domain.values import StepState
 
 _REASON = "owner_lost"
 
 
-def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind) -> tuple[Event, ...]:
+def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind, lasting: Collection[int] = ()) -> tuple[Event, ...]:
     """What became of actions whose owner is proved dead.
 
-    A tool that runs inside the process that calls it, or in a child of it, has ended with it (S3.3).
+    A tool that runs inside the process that calls it, or in a child of it, has ended with it. One that runs elsewhere
+    counts as running up to its hard deadline (S3.3).
 
     Args:
         saga: the current state.
         dead: whether an owner id is proved dead.
         bind: builds the undo of a step that falls in doubt, without a result (S6.1).
+        lasting: steps whose call runs elsewhere, and whose hard deadline has not passed.
     """
     draft = Draft(saga)
     driving = Driving(driver=saga.driver, bind=bind)
     for step in saga.loose_steps:
         if (step.running or step.state is StepState.INTENDED) and not step.exhausted and dead(step.owner):
-            draft.add_all(_lost_step(draft.saga, draft.step(step.number), driving))
+            now = draft.step(step.number)
+            lasts = now.running and now.number in lasting
+            draft.add_all(
+                goes_on(draft.saga, now.number, reason=_REASON, driving=driving)
+                if lasts
+                else _lost_step(draft.saga, now, driving)
+            )
     if saga.undoing:
         number = saga.undoing
         for part in saga.step(number).parts or ():

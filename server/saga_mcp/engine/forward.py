@@ -12,7 +12,6 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from saga_mcp.domain.approvals import ask, begin_allowed
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import duties
 from saga_mcp.domain.errors import SagaNotFound
@@ -28,22 +27,23 @@ from saga_mcp.domain.repeats import (
     is_awaited,
     repeat_of,
 )
-from saga_mcp.domain.saga_decisions import begin_step, require_open
+from saga_mcp.domain.saga_decisions import require_open
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import (
     Miss,
     abort_after_wait,
     attempt_again,
     give_up_retriable,
+    goes_on,
     is_observed,
     landed,
     missed,
     overdue,
     run_lost,
-    timed_out,
 )
 from saga_mcp.domain.stranded import Attempt
 from saga_mcp.domain.values import JsonValue, Phase, StepState
+from saga_mcp.engine.begin import first_events
 from saga_mcp.engine.locks import StepLocks
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
@@ -121,7 +121,7 @@ class Forward:
 
         def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
             call[:] = [self._call(saga, order, ticket.arrival)]
-            events = self._begin(saga, order, ticket.arrival, call[0], prepared.capture)
+            events = first_events(self._shop, saga, order, ticket.arrival, call[0], prepared.capture)
             if events and not (prepared.done or isinstance(call[0], AskingCall)):
                 raise _Unprepared  # admitted, and nothing of it stored: what is there now is read first
             ticket.take()
@@ -157,36 +157,6 @@ class Forward:
         replies = KnownReplies(alive=self._shop.owners.alive, received=known.received, lost=known.lost, due=known.due)
         repeat = repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
         return new if isinstance(repeat, NewStep) else repeat
-
-    def _begin(self, saga: Saga, order: Order, known: Arrival, call: Call, capture: JsonValue) -> tuple[Event, ...]:
-        me = self._shop.owners.me
-        match call:
-            case NewStep():
-                return begin_step(
-                    saga,
-                    order.plan,
-                    me,
-                    opening=order.opening,
-                    seen=known.seen,
-                    received=known.received,
-                    capture=capture,
-                )
-            case AskingCall():
-                expires_at = self._shop.clock.wall() + self._shop.settings.approval_expires_s
-                return ask(
-                    saga,
-                    order.plan,
-                    opening=order.opening,
-                    seen=known.seen,
-                    received=known.received,
-                    expires_at=expires_at,
-                )
-            case AllowedCall(number=number):
-                return begin_allowed(saga, number, me, capture)
-            case SendAgain(number=number):
-                return attempt_again(saga, number, me)
-            case Join() | Replay() | Asked() | Unknown():
-                return ()
 
     async def _carry_out(self, order: Order, ticket: Ticket, call: Call) -> None:
         match call:
@@ -323,13 +293,16 @@ class Forward:
         args, ticket.args = ticket.args or Arguments(step.plan.args), None
         if pair.key_arg:
             args = Arguments(with_key(args.json, pair, context.key))
+        began = self._shop.clock.now()
         call = Supervised(lambda: _called(tool, args, context), limits, self._shop.clock, self._tasks)
         with self._shop.in_hand.sending(saga.id, Attempt(step.number, step.attempts)):
             outcome = await call.run(
-                on_timeout=lambda: self._timed_out(ticket),
+                on_timeout=lambda: self._in_doubt(ticket, "timeout"),
                 on_overdue=lambda: self._observe(ticket, lambda saga, driving: overdue(saga, ticket.number, driving)),
             )
-            await self._record(ticket, pair, outcome)
+            elsewhere = isinstance(outcome, Lost) and not outcome.end_known and step.plan.outlives_us
+            if not elsewhere or await self._outlasted(ticket, began + pair.hard_deadline_s):
+                await self._record(ticket, pair, outcome)
 
     async def _record(self, ticket: Ticket, pair: Pair, outcome: Outcome | None) -> None:
         number = ticket.number
@@ -351,19 +324,33 @@ class Forward:
                         driving,
                     ),
                 )
-            case Lost(reason=reason, end_known=end_known):
+            case Lost() | None:  # None: it was stopped at its hard deadline
+                gone = outcome or Lost(reason="deadline", end_known=True)
                 await self._observe(
                     ticket,
-                    lambda saga, driving: run_lost(saga, number, reason=reason, end_known=end_known, driving=driving),
-                )
-            case None:
-                await self._observe(
-                    ticket,
-                    lambda saga, driving: run_lost(saga, number, reason="deadline", end_known=True, driving=driving),
+                    lambda saga, driving: run_lost(
+                        saga, number, reason=gone.reason, end_known=gone.end_known, driving=driving
+                    ),
                 )
 
-    async def _timed_out(self, ticket: Ticket) -> None:
-        await self._observe(ticket, lambda saga, driving: timed_out(saga, ticket.number, driving))
+    async def _outlasted(self, ticket: Ticket, until: float) -> bool:
+        """Let a call elsewhere that will bring no answer count as running until then (S3.3).
+
+        False: nothing is left to record about it here.
+        """
+        if not ticket.known.is_set():  # else its time limit came first
+            await self._in_doubt(ticket, "its connection was lost")
+        while (left := until - self._shop.clock.now()) > 0:
+            if await wait_for(self._stopping, min(left, self._shop.settings.recovery_every_s), self._shop.clock):
+                return False  # whoever comes next goes on waiting
+            saga = await self._shop.log.load(ticket.saga_id)
+            if not saga.step(ticket.number).running:
+                ticket.saga = saga
+                return False
+        return True
+
+    async def _in_doubt(self, ticket: Ticket, reason: str) -> None:
+        await self._observe(ticket, lambda saga, driving: goes_on(saga, ticket.number, reason=reason, driving=driving))
         ticket.known.set()
         # The policy's abort comes later, unless an answer does (S4.2); waiting for it must not hold up that answer.
         self._tasks.start_soon(self._guarded, ticket, lambda: self._abort_later(ticket))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass, field, replace
 
 from anyio.abc import TaskGroup
@@ -38,7 +40,7 @@ class Probing:
         self._witness = Witness(workshop, tasks)
 
     async def run(self, saga: Saga, number: int) -> None:
-        """Probe one step that no longer runs, until a verdict is stored or `probe_for_s` is over."""
+        """Probe one step, until a verdict is stored, or `probe_for_s` is over after its call has ended."""
         step = saga.step(number)
         try:
             pair = await self._shop.pair(step)
@@ -47,10 +49,9 @@ class Probing:
             return
         tool, obstacle = tool_of(self._shop.catalogue, step)
         clock = self._shop.clock
-        began = clock.now()
-        # Where nobody knows that the call has ended, it may go on up to its deadline, as far as it ran before (S3.3).
-        settle_s = pair.settle_s if step.end_known else pair.hard_deadline_s + pair.settle_s
-        for attempt in range(1, 1_000):
+        settle_s = pair.settle_s
+        began = math.inf if step.running else clock.now()
+        for attempt in itertools.count(1):
             asked_at = clock.now() - began
             asked = Asked(NoVerdict(error=obstacle)) if tool is None else await self._ask(tool, saga, number)
             match asked.verdict:
@@ -63,6 +64,13 @@ class Probing:
                     return
                 case _:
                     pass
+            if began == math.inf:
+                now = (await self._shop.log.load(saga.id)).step(number)
+                if not now.probe_due:
+                    return
+                began = math.inf if now.running else clock.now()
+                await clock.sleep(PROBE_SCHEDULE.delay_s(attempt))
+                continue
             left = self._shop.settings.probe_for_s - (clock.now() - began)
             if tool is None or (left <= 0 and asked_at >= settle_s):
                 break

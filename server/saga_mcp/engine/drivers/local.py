@@ -6,6 +6,7 @@ own, so that a bad one stops no other.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -35,6 +36,7 @@ from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.undoing import Undoing
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import SagaRow
+from saga_mcp.tools.pair import PairUnreadable
 from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
@@ -81,6 +83,8 @@ class LocalDriver:
         self._probing = Probing(workshop, tasks)
         self._drives: dict[str, _Drive] = {}
         self._trouble: dict[str, tuple[int, float]] = {}
+        self._noticed: dict[tuple[str, int, int], float] = {}
+        """Since when calls are known to have lost their owner, by saga, step and attempt."""
         self._changed = anyio.Event()
         self._watched = anyio.Event()
         self._waiting = 0
@@ -191,9 +195,27 @@ class LocalDriver:
         """The state now, with the work of dead owners recorded and the driving ours where nobody living has it."""
         saga = await self._shop.log.load(saga_id)
         if any(self._dead(owner) for owner in owners(saga)) or not saga.driver:
-            decided = await self._shop.decide(saga_id, lambda now, driving: take_over(now, driving, self._dead))
+            lasting = await self._lasting(saga)
+            decided = await self._shop.decide(
+                saga_id, lambda now, driving: take_over(now, driving, self._dead, lasting)
+            )
             return decided.saga
         return saga
+
+    async def _lasting(self, saga: Saga) -> frozenset[int]:
+        """Steps of dead owners whose call runs elsewhere, until its hard deadline has passed since this was noticed."""
+        lasting: set[int] = set()
+        now = self._shop.clock.now()
+        for step in saga.loose_steps:
+            slot = (saga.id, step.number, step.attempts)
+            if not (step.running and step.plan.outlives_us and self._dead(step.owner)):
+                self._noticed.pop(slot, None)
+                continue
+            since = self._noticed.setdefault(slot, now)
+            with contextlib.suppress(PairUnreadable):  # then nothing will be sent for it either
+                if now - since < (await self._shop.pair(step)).hard_deadline_s:
+                    lasting.add(step.number)
+        return frozenset(lasting)
 
     def _dead(self, owner: str) -> bool:
         # Of itself a process knows that it lives, whatever became of its lock: its own calls are still running.
