@@ -252,3 +252,29 @@ async def test_a_failed_step_leaves_no_lock_behind(tmp_path: Path) -> None:
     async with served(tmp_path / "saga.db", tools=files.registry) as server:
         for _ in range(2):
             assert (await server.call("write", name="a", text="new")).code == "step_failed"
+
+
+@pytest.mark.parametrize(("ignore_order", "state"), [(True, "compensated"), (False, "needs_attention")])
+async def test_a_guard_over_lists_may_ignore_their_order(ignore_order: bool, state: str) -> None:  # noqa: FBT001 - a case
+    tags = ["a"]
+    registry = ToolRegistry()
+
+    @registry.tool(guard="unchanged", ignore_order=ignore_order)
+    def tag(name: str) -> None:
+        tags.append(name)
+
+    @registry.captures(tag)
+    def found() -> list[str]:
+        return list(tags)
+
+    @registry.undoes(tag)
+    def put_back(undo: Undo[None]) -> None:
+        tags[:] = undo.capture
+
+    async with Harness(registry) as h:
+        saga = h.saga()
+        await saga.call("tag", name="b")
+        tags.reverse()
+        await saga.abort()
+        assert saga.state == state
+    assert tags == (["a"] if ignore_order else ["b", "a"])

@@ -134,3 +134,36 @@ async def test_a_python_tool_is_tried_beside_upstreams_and_not_called(tmp_path: 
     code, said = await ledger.run("try", "note", '{"text": "milk"}')
     assert (code, ledger.notes, ledger.lines) == (0, [], [])
     assert 'notes.unnote {"text": "milk"}' in said
+
+
+TEXT = """
+[tools."ledger.say"]
+failed_when = "${text.startsWith('Error')}"
+result = "${json(regex(text, '(?s)<data>(.*)</data>', '{}'))}"
+undo = { tool = "ledger.remove", args = { id = "${result.id}" }, when = "${text.contains('said')}" }
+"""
+
+
+async def test_a_text_is_read_as_the_servers_answers_are(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.configure(TEXT)
+    say = ("try", "ledger.say", '{"text": "a"}', "--text")
+    code, said = await ledger.run(*say, 'said: <data>{"id": 7}</data>')
+    assert (code, 'result     {"id": 7}' in said, 'ledger.remove {"id": 7}' in said) == (0, True, True)
+    code, said = await ledger.run(*say, "Error: no such thing")
+    assert (code, "this answer counts as a failure: Error: no such thing" in said) == (1, True)
+    code, said = await ledger.run("try", "note", '{"text": "milk"}', "--text", "done")
+    assert (code, "a Python tool answers with its result: give --result" in said) == (1, True)
+    assert ledger.called("say") == 0
+
+
+async def test_check_says_what_only_undos_call(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.configure()
+    (tmp_path / "crm.py").write_text("def add(name: str) -> None: ...\ndef drop(name: str) -> None: ...\n")
+    pair = '[tools."crm.add"]\nundo = { tool = "crm.drop", args = { name = "${args.name}" } }\n'
+    with ledger.config.open("a") as config:
+        config.write(f'[python.crm]\npath = "crm.py"\nfunctions = ["add", "drop"]\n{pair}')
+    _, said = await ledger.run("check", "--offline")
+    (row,) = [line.split("  ") for line in said.splitlines() if line.startswith("crm.drop")]
+    assert [cell.strip() for cell in row if cell.strip()] == ["crm.drop", "-", "undo only", "-"]

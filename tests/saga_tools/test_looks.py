@@ -121,3 +121,9 @@ def test_only_what_is_undone_is_captured() -> None:
 
 def test_an_undo_in_a_unit_test_can_be_given_a_capture() -> None:
     assert Undo[None].for_test(capture=b"old").capture == b"old"
+
+
+def test_the_order_that_is_ignored_is_of_a_guard() -> None:
+    assert 'ignore_order is of a guard that it does not have; say guard="unchanged"' in only_problem(
+        pair(ignore_order=True)
+    )

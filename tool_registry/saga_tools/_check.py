@@ -68,6 +68,8 @@ def check_whole(forward: Forward, companions: Iterable[Companion]) -> Iterator[P
     if guard == "unchanged" and "capture" not in roles and not forward.paired_elsewhere:
         fix = f"add `@registry.captures({forward.signature.name})`"
         yield Problem(forward.name, "nothing is captured that could be unchanged", fix, where)
+    if forward.traits.ignore_order and guard is None:
+        yield Problem(forward.name, "ignore_order is of a guard that it does not have", 'say guard="unchanged"', where)
     if guard is not None and "guard" in roles:
         yield Problem(forward.name, "it has two guards", f"drop `@registry.guards` or guard={guard!r}", where)
     if kind == "retriable" and not (forward.traits.idempotent or "probe" in roles or forward.paired_elsewhere):

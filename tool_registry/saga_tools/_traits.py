@@ -74,6 +74,7 @@ class TraitArguments(TypedDict, total=False):
     on_repeat: OnRepeat
     approval: bool
     guard: Literal["unchanged"] | None
+    ignore_order: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,6 +93,7 @@ class Traits:
         approval: A person has to allow each call before it is sent; which calls, the config may say instead.
         guard: `"unchanged"`: its capture is made again after the step and before the undo. Where the world is as it was
             before the step, nothing is undone; where it is neither that nor as the step left it, a person decides.
+        ignore_order: That guard compares lists as bags.
     """
 
     kind: Kind = "compensable"
@@ -104,6 +106,7 @@ class Traits:
     on_repeat: OnRepeat = "run"
     approval: bool = False
     guard: Literal["unchanged"] | None = None
+    ignore_order: bool = False
 
     @property
     def deadline_s(self) -> float:

@@ -35,6 +35,9 @@ def attempt(
     result: Annotated[
         str, typer.Option("--result", metavar="JSON", help="What it would give; default: a sample.", show_default=False)
     ] = "",
+    text: Annotated[
+        str, typer.Option("--text", metavar="TEXT", help="What it would say; of an upstream.", show_default=False)
+    ] = "",
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -48,9 +51,9 @@ def attempt(
     arguments = _json("ARGS", sys.stdin.read() if args == "-" else args)
     if not isinstance(arguments, dict):
         wrong_usage("ARGS has to be a JSON object. Nothing was called.")
-    given = Given(result=_json("--result", result), is_sample=False) if result else None
+    given = Given(result=_json("--result", result), text=text, is_sample=False) if result else None
     ground = stand_on(config)
-    name, trial = anyio.run(_try, ground, tool, arguments, given)
+    name, trial = anyio.run(_try, ground, tool, arguments, given, text)
     if as_json:
         output.json(_as_json(name, trial))
     else:
@@ -67,8 +70,8 @@ def _json(what: str, text: str) -> JsonValue:
         wrong_usage(f"{what} is not JSON: {error}. Nothing was called.")
 
 
-async def _try(ground: Ground, name: str, arguments: JsonObject, given: Given | None) -> tuple[str, Trial]:
-    from saga_mcp.cli.checking.trial import try_call  # noqa: PLC0415 - see above
+async def _try(ground: Ground, name: str, arguments: JsonObject, given: Given | None, text: str) -> tuple[str, Trial]:
+    from saga_mcp.cli.checking.trial import NoAnswer, try_call  # noqa: PLC0415 - see above
 
     loaded = ground.loaded
     pairs = {tool.name: tool.pair for registry in loaded.registries for tool in registry.tools if tool.governed}
@@ -86,7 +89,9 @@ async def _try(ground: Ground, name: str, arguments: JsonObject, given: Given | 
             tool = catalogue.tool(name)
             assert tool is not None  # noqa: S101 - the config has it
             try:
-                return name, await try_call(catalogue, tool, arguments, given)
+                return name, await try_call(catalogue, tool, arguments, given, text)
+            except NoAnswer as none:
+                raise CommandFailed(f"{name}: {none}. Nothing was called.", code="no_answer") from none
             except InvalidArguments as invalid:
                 refused = "".join(f"\n  {problem}" for problem in invalid.problems)
                 raise CommandFailed(f"{name} would be refused:{refused}", code="invalid_arguments") from invalid

@@ -75,7 +75,7 @@ def _print(output: Output, survey: Survey, checked: Checked) -> None:
     output.text(report(survey.path, checked.problems, checked.warnings), "")
     tools = [*_tools(survey)]
     if tools:
-        rows = [(tool.pair.tool, tool.offered or "-", _kind(tool.pair), _undo(tool.pair)) for tool in tools]
+        rows = [(tool.pair.tool, tool.offered or "-", tool.kind, _undo(tool.pair)) for tool in tools]
         output.table(("TOOL", "OFFERED AS", "KIND", "UNDO"), rows)
         output.text("")
     if checked.untried:
@@ -95,12 +95,20 @@ class _Tool:
     pair: Pair
     offered: str
     """The name under which agents see it; empty where they do not."""
+    governed: bool = True
+    """Whether its calls can be steps; else only undos call it."""
+
+    @property
+    def kind(self) -> str:
+        """What it is; of one with cases, whatever it may be."""
+        kinds = dict.fromkeys(case.pair.kind.value for case in self.pair.cases)
+        return " or ".join(kinds) or self.pair.kind.value if self.governed else "undo only"
 
 
 def _tools(survey: Survey) -> Iterator[_Tool]:
     for registry in survey.registries:
         for tool in registry.tools:
-            yield _Tool(tool.pair, tool.registered.name if tool.offered else "")
+            yield _Tool(tool.pair, tool.registered.name if tool.offered else "", governed=tool.governed)
     for upstream in survey.upstreams:
         for each in upstream.tools:
             yield _Tool(each.pair, each.offered if each.listed else "")
@@ -110,16 +118,11 @@ def _tool_json(tool: _Tool) -> JsonObject:
     return {
         "tool": tool.pair.tool,
         "offered_as": tool.offered or None,
-        "kind": _kind(tool.pair),
+        "kind": tool.kind,
         "undo": [*_undo_words(tool.pair)],
         "not_restored": "; ".join(_residues(tool.pair)) or None,
         "probe": tool.pair.has_probe,
     }
-
-
-def _kind(pair: Pair) -> str:
-    """What a tool is; of one with cases, whatever it may be."""
-    return " or ".join(dict.fromkeys(case.pair.kind.value for case in pair.cases)) or pair.kind.value
 
 
 def _undo(pair: Pair) -> str:

@@ -107,7 +107,7 @@ def _guard(name: str, tool: RegisteredTool, where: str) -> Guard | None:
             as_left="${now.result == 'as_left'}",
             as_before="${now.result == 'as_before'}",
         )
-    return Guard() if tool.traits.guard is not None else None
+    return Guard(ignore_order=tool.traits.ignore_order) if tool.traits.guard is not None else None
 
 
 def _read(name: str, read: RegisteredRead, where: str) -> ReadCall:

@@ -20,7 +20,7 @@ from saga_mcp.tools.looks import Looks, NotSeen, Seen
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Catalogue, StepFacts, Tool
 from saga_mcp.tools.undo_plan import UndoPlan
-from saga_mcp.tools.upstream.adapter import UpstreamUndo
+from saga_mcp.tools.upstream.adapter import UpstreamTool, UpstreamUndo
 from saga_mcp.tools.upstream.schema import InputSchema
 from saga_mcp.tools.variables import values_of
 
@@ -33,8 +33,14 @@ class Given:
     """A result to work with."""
 
     result: JsonValue
+    text: str = ""
+    """What the answer says besides."""
     is_sample: bool
     """It was made from the schema, and is not what anybody said."""
+
+
+class NoAnswer(Exception):
+    """A text that somebody gives is no success of the tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +94,20 @@ class Trial:
         return (self.pair.capture.call.tool,) if self.pair.capture else ()
 
 
-async def try_call(catalogue: Catalogue, tool: Tool, arguments: JsonObject, given: Given | None) -> Trial:
+async def try_call(
+    catalogue: Catalogue, tool: Tool, arguments: JsonObject, given: Given | None, text: str = ""
+) -> Trial:
     """Try one call.
 
     Args:
         catalogue: Everything that can be called.
         tool: Of it.
         arguments: As an agent would give them.
-        given: A result; None: a sample, where the tool's schema tells what it gives.
+        given: A result; None: what `text` comes to, or a sample, where the tool's schema tells what it gives.
+        text: All that a server answers.
 
     Raises:
+        NoAnswer: the text is no success of the tool.
         InvalidArguments: the call would be refused.
         UpstreamDown: its server is not up.
     """
@@ -106,7 +116,7 @@ async def try_call(catalogue: Catalogue, tool: Tool, arguments: JsonObject, give
     case = next((number for number, case in enumerate(tool.pair.cases) if case.pair is pair), None)
     facts = StepFacts(saga_id="sg-0", tool=pair.tool, number=1, key=_KEY, args=args)
     seen = await Looks(catalogue.reader).capture(pair, facts) if pair.capture else None
-    given = given or _sample(tool)
+    given = given or (_answered(tool, args, text) if text else _sample(tool))
     if isinstance(seen, NotSeen):
         return Trial(
             pair=pair, case=case, args=args, seen=seen, given=given, lost="nothing is sent", lost_is_undone=True
@@ -129,6 +139,16 @@ async def try_call(catalogue: Catalogue, tool: Tool, arguments: JsonObject, give
     )
 
 
+def _answered(tool: Tool, args: JsonObject, text: str) -> Given:
+    """What a text comes to, read as the upstream's answers are."""
+    if not isinstance(tool, UpstreamTool):
+        raise NoAnswer("a Python tool answers with its result: give --result")
+    read = tool.answers.read({"content": [{"type": "text", "text": text}]}, args)
+    if read.effect is not None:
+        raise NoAnswer(f"this answer counts as a failure: {read.error}")
+    return Given(result=read.result, text=text, is_sample=False)
+
+
 def _sample(tool: Tool) -> Given | None:
     schema = tool.listing.output_schema
     samples = samples_of(plain(schema)) if schema is not None else ()
@@ -144,6 +164,7 @@ def _after(facts: StepFacts, seen: Seen | NotSeen | None, given: Given | None) -
         args=facts.args,
         result=given.result if given else None,
         known=given is not None,
+        text=given.text if given else "",
         capture=cast("JsonValue", seen.image) if isinstance(seen, Seen) else None,
     )
 
