@@ -85,7 +85,7 @@ async def test_a_call_that_cannot_be_made_proves_nothing(ledger: Desk) -> None:
     (ledger.folder / "samples.toml").write_text(SAMPLES.replace('"a" }', '"a", mode = "fail_before" }'))
     code, found = await prove(ledger)
     assert (code, verdicts(found)["none"]) == (1, ("broken", False))
-    assert found["rehearsals"][0]["saga"].startswith("the call itself fails")
+    assert found["rehearsals"][0]["saga"].startswith("the call of ledger.add itself fails")
 
 
 @pytest.mark.parametrize("sandbox", ["", "other", "ledger,other"])
@@ -153,3 +153,71 @@ tool = "memory.read_graph"
     told = {(each["tool"], each["fault"]): each["verdict"] for each in found["rehearsals"]}
     assert (code, len(told)) == (0, 10)
     assert {verdict for (_, fault), verdict in told.items() if fault != "lost"} == {"restored"}
+
+
+TOGETHER = """
+[[call]]
+tool = "ledger.add"
+args = { item = "a", id = 11 }
+[[call]]
+tool = "ledger.add"
+args = { item = "b", id = 12 }
+[[call]]
+tool = "notes.note"
+args = { text = "c" }
+[[read]]
+tool = "ledger.look"
+"""
+
+
+async def test_the_calls_are_rehearsed_in_one_saga_too_and_undone_last_first(ledger: Desk) -> None:
+    ledger.configure(IDEMPOTENT)
+    (ledger.folder / "samples.toml").write_text(TOGETHER)
+    code, found = await prove(ledger, sandbox="ledger,notes")
+    together = [(each["tool"], each["step"], each["fault"]) for each in found["rehearsals"] if each["step"]]
+    add = "ledger.add"
+    assert together == [(add, 2, "before"), (add, 2, "none"), ("notes.note", 3, "before"), ("notes.note", 3, "none")]
+    assert all(each["verdict"] == "restored" for each in found["rehearsals"] if each["step"])
+    assert code == 0
+    pairs = [did for did in ledger.did if did.endswith(("a", "b", "11", "12"))]
+    whole = ["add a", "add b", "remove 12", "remove 11"]
+    assert "|".join(["add a", "remove 11", *whole, *whole, *whole]) in "|".join(pairs)
+
+
+STACK = """
+from pathlib import Path
+
+FILE = Path(__file__).with_name("stack")
+
+def show() -> dict[str, str]:
+    return {"stack": FILE.read_text() if FILE.exists() else ""}
+
+def push(letter: str) -> None:
+    FILE.write_text(show()["stack"] + letter)
+
+def pop() -> None:
+    if len(show()["stack"]) == 1:
+        FILE.write_text("")
+"""
+STACKED = """
+[saga]
+name = "stack"
+[python.stack]
+path = "stack.py"
+functions = ["show", "push", "pop"]
+[tools]
+"stack.show" = { kind = "read_only" }
+"stack.push" = { undo = { tool = "stack.pop", args = {} } }
+"""
+
+
+async def test_an_undo_that_only_works_alone_is_found_out_in_a_saga(ledger: Desk) -> None:
+    ledger.config.write_text(STACKED)
+    (ledger.folder / "stack.py").write_text(STACK)
+    calls = "".join(f'[[call]]\ntool = "stack.push"\nargs = {{ letter = "{letter}" }}\n' for letter in "ab")
+    (ledger.folder / "samples.toml").write_text(f'{calls}[[read]]\ntool = "stack.show"\n')
+    code, alone = await prove(ledger, "--singly", sandbox="stack")
+    assert (code, {each["verdict"] for each in alone["rehearsals"]}) == (0, {"restored"})
+    code, found = await prove(ledger, sandbox="stack")
+    broken = [(each["step"], each["fault"]) for each in found["rehearsals"] if each["verdict"] == "broken"]
+    assert (code, broken[0]) == (1, (2, "none"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,7 @@ def prove(
     sandbox: Annotated[
         str, typer.Option("--sandbox", metavar="NAMES", help="Upstreams that may be changed, by comma.")
     ] = "",
+    singly: Annotated[bool, typer.Option("--singly", help="Not all calls in one saga besides.")] = False,
     junit: Annotated[
         Path | None, typer.Option("--junit", metavar="FILE", help="Write a test report.", show_default=False)
     ] = None,
@@ -30,6 +32,8 @@ def prove(
     as_json: JsonOption = False,
 ) -> None:
     """Call tools on a sandbox, fail around each call and each undo, and compare the world before and after.
+
+    Each call is rehearsed by itself; then all of them in one saga, with a failure before and after each step.
 
     Not on anything that matters: the calls are real. The world is what the [[read]] calls of the file show.
 
@@ -59,7 +63,7 @@ def prove(
         )
     try:
         with stdout_kept_clean():
-            scenes = anyio.run(rehearse, loaded, rehearsal, output.remark)
+            scenes = anyio.run(partial(rehearse, loaded, rehearsal, output.remark, singly=singly))
     except CannotRehearse as error:
         raise CommandFailed(f"The world cannot be looked at: {error}", code="cannot_rehearse") from error
     if junit is not None:

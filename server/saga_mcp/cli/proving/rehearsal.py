@@ -29,7 +29,7 @@ class Rehearsal:
     """Everything that a file asks for."""
 
     calls: tuple[Sample, ...]
-    """What is done, each by itself."""
+    """What is done: each by itself, and all of them in this order in one saga."""
     reads: tuple[Sample, ...]
     """What shows the world."""
 

@@ -13,14 +13,19 @@ from saga_mcp.edge.clean import escape
 
 def print_scenes(output: Output, scenes: Sequence[Scene]) -> None:
     """Print a table, what differs below it, and a line that counts."""
-    rows = [(each.tool, each.fault.value, each.verdict.value, each.said) for each in scenes]
+    rows = [(_name(each), each.fault.value, each.verdict.value, each.said) for each in scenes]
     output.table(("TOOL", "WHAT HAPPENS", "THE WORLD", "THE SAGA SAYS"), rows)
     for each in scenes:
         if each.differences:
-            output.text("", escape(f"{each.tool}, {each.fault.value}: {each.verdict.value}"))
+            output.text("", escape(f"{_name(each)}, {each.fault.value}: {each.verdict.value}"))
             output.text(*(f"  {escape(line)}" for line in each.differences))
     failed = sum(not each.passed for each in scenes)
     output.text("", f"{count(len(scenes), 'rehearsal')}, {failed} failed")
+
+
+def _name(scene: Scene) -> str:
+    """The call; where it is one of several in a saga, as which."""
+    return f"{scene.tool} (step {scene.step})" if scene.step else scene.tool
 
 
 def as_json(scenes: Sequence[Scene]) -> JsonObject:
@@ -29,6 +34,7 @@ def as_json(scenes: Sequence[Scene]) -> JsonObject:
         "rehearsals": [
             {
                 "tool": each.tool,
+                "step": each.step or None,
                 "fault": each.fault.name.lower(),
                 "verdict": each.verdict.name.lower(),
                 "passed": each.passed,
@@ -46,7 +52,7 @@ def as_junit(scenes: Sequence[Scene]) -> str:
     failed = sum(not each.passed for each in scenes)
     suite = ET.Element("testsuite", name="saga-mcp prove", tests=str(len(scenes)), failures=str(failed))
     for each in scenes:
-        case = ET.SubElement(suite, "testcase", classname=escape(each.tool), name=each.fault.value)
+        case = ET.SubElement(suite, "testcase", classname=escape(_name(each)), name=each.fault.value)
         told = "\n".join(map(escape, (each.said, *each.differences)))
         if each.passed:
             ET.SubElement(case, "system-out").text = f"{each.verdict.value}: {told}"

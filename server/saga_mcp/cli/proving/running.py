@@ -1,4 +1,4 @@
-"""Rehearses each call with each failure, through the real engine on a log of its own, and compares the world.
+"""Rehearses calls with failures, each and all in one saga, through the real engine on a log of its own.
 
 What became of the world is asked of the tools that read it, never of our own records; the two are then held against
 each other, because the one thing that must not happen is a saga that says "undone" over a world that is not.
@@ -10,7 +10,7 @@ import contextlib
 import difflib
 import json
 import tempfile
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +27,7 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Kind, PartAction, StepState
 from saga_mcp.engine.clock import HastyClock
 from saga_mcp.engine.port import Caller
+from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import InvalidArguments, ReadAnswer, ReadFailed, StepFacts, Tool, UpstreamDown
 
 _UP_WITHIN_S = 120.0
@@ -52,9 +53,11 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """One call with one failure."""
+    """One call with one failure; or the calls of one saga up to one, with a failure around that."""
 
     tool: str
+    step: int = 0
+    """Which step of the one saga it is; 0: a call by itself."""
     fault: Fault
     verdict: Verdict
     said: str = ""
@@ -74,13 +77,16 @@ class CannotRehearse(Exception):
     """The world cannot be looked at, so nothing was called."""
 
 
-async def prove(loaded: LoadedConfig, rehearsal: Rehearsal, told: Callable[[str], None]) -> list[Scene]:
+async def prove(
+    loaded: LoadedConfig, rehearsal: Rehearsal, told: Callable[[str], None], *, singly: bool = False
+) -> list[Scene]:
     """Rehearse everything.
 
     Args:
         loaded: What is rehearsed; its own saga log is not touched.
         rehearsal: With which calls.
         told: Called with a line for each rehearsal that begins.
+        singly: Each call by itself, and not all in one saga.
 
     Raises:
         CannotRehearse: the world cannot be looked at.
@@ -90,17 +96,42 @@ async def prove(loaded: LoadedConfig, rehearsal: Rehearsal, told: Callable[[str]
         world = _World(app, rehearsal.reads)
         await world.look()
         scenes: list[Scene] = []
-        for sample in rehearsal.calls:
-            tool = app.catalogue.tool(sample.tool)
-            assert tool is not None  # noqa: S101 - the command has looked
-            for fault in Fault if tool.pair.kind is Kind.COMPENSABLE else (Fault.BEFORE,):
-                told(f"{sample.tool}: {fault.value}")
-                plan.due = fault
-                scene = await _scene(app, world, tool, sample, fault)
-                if not (plan.strikes(fault) and fault in _OF_UNDOS):  # an undo that calls nothing has nothing to fail
-                    scenes.append(scene)
+        for acts, fault in _acts(app, rehearsal, singly=singly):
+            step = len(acts) if len(acts) > 1 else 0
+            told(f"{acts[-1].sample.tool}{f', step {step}' if step else ''}: {fault.value}")
+            scene = await _scene(app, world, plan, acts, fault)
+            if not (plan.strikes(fault) and fault in _OF_UNDOS):  # an undo that calls nothing has nothing to fail
+                scenes.append(replace(scene, step=step))
         await app.engine.drain(_DRAIN_S)
     return scenes
+
+
+@dataclass(frozen=True, slots=True)
+class _Act:
+    """One call, with its tool."""
+
+    tool: Tool
+    sample: Sample
+
+
+def _acts(app: App, rehearsal: Rehearsal, *, singly: bool) -> Iterator[tuple[Sequence[_Act], Fault]]:
+    """The calls of each saga that is rehearsed, and what goes wrong around the last one.
+
+    The lost replies come last: they may be left to a person, and stay in the sandbox.
+    """
+    acts: list[_Act] = []
+    for sample in rehearsal.calls:
+        tool = app.catalogue.tool(sample.tool)
+        assert tool is not None  # noqa: S101 - the command has looked
+        acts.append(_Act(tool, sample))
+    undoable = [act for act in acts if act.tool.pair.kind is Kind.COMPENSABLE]
+    for act in acts:
+        faults = set(Fault) - {Fault.LOST} if act in undoable else {Fault.BEFORE}
+        yield from (((act,), fault) for fault in Fault if fault in faults)
+    for step in range(2, 1 if singly else len(undoable) + 1):
+        yield undoable[:step], Fault.BEFORE
+        yield undoable[:step], Fault.NONE
+    yield from (((act,), Fault.LOST) for act in undoable)
 
 
 @contextlib.asynccontextmanager
@@ -148,42 +179,48 @@ def _shown(answer: ReadAnswer) -> str:
         return answer.text or json.dumps(answer.result, indent=1, sort_keys=True, ensure_ascii=False)
 
 
-async def _scene(app: App, world: _World, tool: Tool, sample: Sample, fault: Fault) -> Scene:
-    scene = Scene(tool=sample.tool, fault=fault, verdict=Verdict.BROKEN)
+async def _scene(app: App, world: _World, plan: Plan, acts: Sequence[_Act], fault: Fault) -> Scene:
+    scene = Scene(tool=acts[-1].sample.tool, fault=fault, verdict=Verdict.BROKEN)
     before = await world.look()
     try:
         with anyio.fail_after(_AT_REST_WITHIN_S):
-            saga = await _call_and_abort(app, tool, sample)
+            saga = await _call_and_abort(app, plan, acts, fault)
     except (SagaError, InvalidArguments, UpstreamDown) as refused:
         return replace(scene, said=str(refused))
     except TimeoutError:
         return replace(scene, said=f"not at rest within {_AT_REST_WITHIN_S:g} s")
     after = await world.look()
     differences = tuple(difflib.unified_diff(before, after, "before", "after", n=0, lineterm=""))[2 : _MOST_LINES + 2]
-    (step,) = saga.steps
-    if fault is not Fault.BEFORE and step.state is StepState.FAILED:
-        return replace(scene, said=f"the call itself fails: {step.error}", differences=differences)
+    for step in saga.steps:
+        struck = fault is Fault.BEFORE and step.number == len(acts)
+        if step.state is StepState.FAILED and not struck:
+            said = f"the call of {step.tool} itself fails: {step.error}"
+            return replace(scene, said=said, differences=differences)
     return replace(
         scene,
-        verdict=_verdict(saga, tool, differs=bool(differences)),
+        verdict=_verdict(saga, [act.tool.pair for act in acts], differs=bool(differences)),
         said=summary(saga),
-        asks_by_itself=any(part.spec.action is PartAction.MANUAL for part in step.parts or ()),
+        asks_by_itself=any(part.spec.action is PartAction.MANUAL for step in saga.steps for part in step.parts or ()),
         differences=differences,
     )
 
 
-async def _call_and_abort(app: App, tool: Tool, sample: Sample) -> Saga:
+async def _call_and_abort(app: App, plan: Plan, acts: Sequence[_Act], fault: Fault) -> Saga:
     engine = app.engine
-    saga = await engine.begin(_AGENT, purpose=f"rehearsal of {sample.tool}")
-    await engine.call(tool.offered, sample.args, saga_id=saga.id, caller=_AGENT)
+    saga = await engine.begin(_AGENT, purpose=f"rehearsal of {acts[-1].sample.tool}")
+    for number, act in enumerate(acts, 1):
+        plan.due = fault if number == len(acts) else Fault.NONE
+        reply = await engine.call(act.tool.offered, act.sample.args, saga_id=saga.id, caller=_AGENT)
+        if reply.code:
+            break
     await engine.abort(saga.id, cause="agent")
     return await engine.rest(saga.id)
 
 
-def _verdict(saga: Saga, tool: Tool, *, differs: bool) -> Verdict:
+def _verdict(saga: Saga, pairs: Sequence[Pair], *, differs: bool) -> Verdict:
     if reported_state(saga) == NEEDS_ATTENTION or items(saga):
         return Verdict.PERSON
     if not differs:
         return Verdict.RESTORED
-    said = tool.pair.not_restored or any(case.pair.not_restored for case in tool.pair.cases)
+    said = any(pair.not_restored or any(case.pair.not_restored for case in pair.cases) for pair in pairs)
     return Verdict.SAID if said or tally(saga).residue else Verdict.BROKEN
