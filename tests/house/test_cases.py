@@ -28,14 +28,11 @@ NOT_YET: Mapping[int, str] = {
 """What does not apply to what there is so far."""
 
 IN_PART: Mapping[int, str] = {
-    12: "the log shows no reconnect of an upstream",
     20: "a key that is passed to an upstream",
     31: "leases in PostgreSQL",
     41: "a dropped HTTP connection",
     62: "a metric",
-    66: "`done_when`",
     81: "a client that answers for its user",
-    88: "an upstream's error as it came over the wire",
     106: "`secret` arguments, encryption, and wiping after the end",
 }
 """Shown for what there is; what will have to be shown with the part that is to come."""

@@ -36,6 +36,7 @@ Context = ServerRequestContext[Any, Any]
 MODES = [
     "ok",
     "fail_before",
+    "fail_richly",
     "fail_after",
     "hang_before",
     "hang_after",
@@ -197,6 +198,14 @@ SHOWN = types.CallToolResult(
 )
 
 
+REFUSED = types.CallToolResult(
+    content=[types.TextContent(text="too many"), types.ImageContent(data="AA==", mime_type="image/png")],
+    structured_content={"code": 429},
+    _meta={"example.org/retry": 30},
+    is_error=True,
+)
+
+
 async def call_tool(
     ctx: Context, params: types.CallToolRequestParams
 ) -> types.CallToolResult | types.InputRequiredResult:
@@ -204,8 +213,8 @@ async def call_tool(
     mode = args.pop("mode", "ok")
     write("called", tool=params.name, args=args)
     match mode:
-        case "fail_before":
-            return _text("refused: nothing was done", is_error=True)
+        case "fail_before" | "fail_richly":
+            return REFUSED if mode == "fail_richly" else _text("refused: nothing was done", is_error=True)
         case "hang_before":
             await gone_on()
         case "die_before":

@@ -1,0 +1,56 @@
+"""What an upstream's error is taken for, over the real command: an answer, passed on as it is."""
+
+from __future__ import annotations
+
+import pytest
+from tests.upstream.desk import Desk
+
+GONE = """
+[tools."ledger.add"]
+[tools."ledger.add".undo]
+tool = "ledger.remove"
+args = {{ id = "${{result.id}}", mode = "fail_before" }}
+retry = {{ attempts = 1 }}
+{}
+"""
+DONE_WHEN = "done_when = \"${now.text.startsWith('refused')}\""
+
+
+@pytest.mark.case(12)
+async def test_an_error_that_was_answered_is_no_reason_to_connect_or_to_call_again(desk: Desk) -> None:
+    async with desk.serve() as agent:
+        await agent.until_up()
+        answer = await agent.call("ledger_add", item="a", mode="fail_before")
+        await agent.call("ledger_look")
+    assert answer.text.startswith("refused: nothing was done")
+    assert (desk.called("add"), len(desk.pids)) == (1, 1)
+
+
+@pytest.mark.case(88)
+async def test_an_error_keeps_its_flag_its_content_and_its_meta(desk: Desk) -> None:
+    desk.configure('[tools."ledger.say"]\nundo = { leave = "the line" }\n')
+    async with desk.serve() as agent:
+        await agent.until_up()
+        answer = await agent.call("ledger_say", text="a", mode="fail_richly")
+    first, second, _ours = answer.value["content"]
+    assert (answer.is_error, answer.facts["code"]) == (True, "step_failed")
+    assert (first["text"], second["data"], second["mimeType"]) == ("too many", "AA==", "image/png")
+    assert answer.value["structuredContent"]["code"] == 429
+    assert answer.value["_meta"]["example.org/retry"] == 30
+
+
+@pytest.mark.case(66)
+@pytest.mark.parametrize(
+    ("done_when", "state", "undone"), [(DONE_WHEN, "compensated", True), ("", "needs_attention", False)]
+)
+async def test_what_was_gone_already_is_undone_where_its_author_says_so(
+    desk: Desk, done_when: str, state: str, *, undone: bool
+) -> None:
+    desk.configure(GONE.format(done_when))
+    async with desk.serve() as agent:
+        await agent.until_up()
+        added = await agent.call("ledger_add", item="a")
+        await agent.call("saga_abort", saga_id=added.facts["id"])
+        status = await agent.until(added.facts["id"], state)
+    assert [item["kind"] for item in status.get("items", [])] == ([] if undone else ["dead_letter"])
+    assert desk.called("remove") == 1
