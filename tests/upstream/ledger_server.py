@@ -44,6 +44,8 @@ MODES = [
     "die_after",
     "protocol_error",
     "invalid_params",
+    "invalid_params_after",
+    "unknown_tool_after",
     "ask",
     "noise",
     "unfit",
@@ -233,10 +235,18 @@ async def call_tool(
             pass
     if params.name == "grow":
         return await grow(ctx)
-    result = _did(params.name, args)
+    return await _after(mode, _did(params.name, args))
+
+
+async def _after(mode: str, result: types.CallToolResult) -> types.CallToolResult:
+    """How a call ends that has had its effect."""
     match mode:
         case "fail_after":
             return _text("failed half-way", is_error=True)
+        case "invalid_params_after":
+            raise MCPError(code=types.INVALID_PARAMS, message="the answer is not valid")
+        case "unknown_tool_after":
+            raise MCPError(code=types.METHOD_NOT_FOUND, message="no such method over there")
         case "hang_after":
             await gone_on()
         case "die_after":

@@ -70,6 +70,67 @@ async def test_an_error_may_be_declared_to_prove_nothing(desk: Desk) -> None:
     assert desk.did == ["add a", "remove 7"]
 
 
+DECLARED = {
+    "error_means": 'error_means = "unknown"',
+    "no_effect_when": "no_effect_when = \"${text.contains('refused')}\"",
+}
+
+
+@pytest.mark.parametrize(
+    ("mode", "declared", "whose"),
+    [
+        ("invalid_params_after", "error_means", "tool"),
+        ("unknown_tool_after", "no_effect_when", "tool"),
+        ("unknown_tool_after", "error_means", "upstream"),
+        ("invalid_params_after", "no_effect_when", "upstream"),
+    ],
+)
+async def test_what_is_declared_of_errors_holds_for_those_of_the_protocol_too(
+    desk: Desk, mode: str, declared: str, whose: str
+) -> None:
+    rule = DECLARED[declared]
+    if whose == "tool":
+        desk.configure(f"{BLIND}{rule}\n")
+    else:
+        desk.configure(BLIND, upstream=rule)
+    async with desk.serve() as agent:
+        await agent.until_up()
+        result = await agent.call("ledger_add", item="a", id=7, mode=mode)
+        await agent.until(result.facts["id"], "compensated")
+    assert desk.did == ["add a", "remove 7"]
+
+
+@pytest.mark.parametrize("mode", ["fail_before", "invalid_params", "protocol_error"])
+async def test_an_error_may_be_declared_to_prove_that_nothing_was_done(desk: Desk, mode: str) -> None:
+    rule = (
+        "no_effect_when = \"${text.contains('nothing was done') || text == 'not like this' || text.contains('broke')}\""
+    )
+    desk.configure(f"{BLIND}{rule}\n")
+    async with desk.serve() as agent:
+        await agent.until_up()
+        result = await agent.call("ledger_add", item="a", id=7, mode=mode)
+        assert result.facts["state"] == "compensated"
+    assert desk.called("remove") == 0
+
+
+@pytest.mark.parametrize(
+    ("mode", "declared"), [("invalid_params_after", "error_means"), ("unknown_tool_after", "no_effect_when")]
+)
+async def test_an_undo_whose_error_proves_nothing_is_sent_once(desk: Desk, mode: str, declared: str) -> None:
+    undo = f'undo = {{ tool = "ledger.remove", args = {{ id = "${{args.id}}", mode = "{mode}" }} }}'
+    retry = "{ attempts = 3, first_delay_s = 0.01 }"
+    desk.configure(
+        f'[tools."ledger.add"]\n{undo.replace(" } }", f" }}, retry = {retry} }}")}\n', upstream=DECLARED[declared]
+    )
+    async with desk.serve() as agent:
+        await agent.until_up()
+        added = await agent.call("ledger_add", item="a", id=7)
+        await agent.call("saga_abort", saga_id=added.facts["id"])
+        status = await agent.until(added.facts["id"], "needs_attention")
+    assert desk.called("remove") == 1
+    assert "undo_in_doubt" in str(status)
+
+
 @pytest.mark.parametrize(
     ("text", "code", "state"),
     [

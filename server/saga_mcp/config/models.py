@@ -274,11 +274,7 @@ class CaseTable(Table):
 class ToolTable(Table):
     """What a tool is, and what undoes it. What is not said here is as its author said it."""
 
-    later: ClassVar[frozenset[str]] = frozenset(
-        {
-            "secret",
-        }
-    )
+    later: ClassVar[frozenset[str]] = frozenset({"secret"})
 
     kind: Kind | None = Field(None, description="what it does to the world; default: compensable")
     undo: Undos | None = Field(None, description="what undoes it: a table, or a list of tables")
@@ -322,13 +318,17 @@ class ToolTable(Table):
         None, description="an attempt of unknown outcome may be sent again with the same key; default: false"
     )
     error_means: Literal["no_effect", "unknown"] | None = Field(
-        None, description='what an error proves; default: `"unknown"`, of an upstream\'s tool `"no_effect"`'
+        None,
+        description='what an error proves; default: `"unknown"`; of an upstream\'s tool `"no_effect"` for its own '
+        'errors, -32601 and -32602, `"unknown"` for every other JSON-RPC error',
     )
     failed_when: Condition | None = Field(
         None, description="of an upstream's tool, in every role: `${...}` over `text`, `result`, `content`, `args`"
     )
     no_effect_when: Condition | None = Field(
-        None, description="of an upstream's tool: which failures had no effect, instead of `error_means`"
+        None,
+        description="of an upstream's tool: which errors had no effect, instead of `error_means`; of a JSON-RPC error "
+        "`text` is the message",
     )
     result: str | None = Field(
         None,
@@ -383,7 +383,7 @@ class UpstreamTable(Table):
     )
     failed_when: Condition = Field(default=False, description="of all its tools: see `[tools]`")
     no_effect_when: Condition | None = Field(None, description="of all its tools: see `[tools]`")
-    error_means: Literal["no_effect", "unknown"] = Field("no_effect", description="of all its tools: see `[tools]`")
+    error_means: Literal["no_effect", "unknown"] | None = Field(None, description="of all its tools: see `[tools]`")
     result: str = Field("", description="of all its tools: see `[tools]`")
 
     def clashes(self) -> Iterator[Clash]:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import anyio
-import mcp_types as types
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind
 from saga_mcp.tools.hidden import completed, shown, without_key
@@ -44,8 +43,6 @@ from saga_mcp.tools.upstream.known import KnownTool
 
 _READY_WITHIN_S = 10.0
 """How long a call whose intent is stored waits for an upstream that is being started again."""
-_NO_EFFECT = frozenset({types.METHOD_NOT_FOUND, types.INVALID_PARAMS})
-"""Errors of the protocol that come before a tool is called (S4.5)."""
 _ANY_OBJECT: JsonObject = {"type": "object"}
 
 
@@ -142,7 +139,8 @@ class UpstreamTool:
                     return Landed(answer=read.answer, result=read.result, kept=kept_of(read.answer, read.result))
                 return Missed(answer=read.answer, effect=read.effect, error=read.error)
             case Declined(code=code, message=message):
-                return Missed(answer=_said(message), effect=_effect_of(code), error=message)
+                effect = self.answers.declined(code, message, args.json)
+                return Missed(answer=_said(message), effect=effect, error=message)
             case NotSent(reason=reason):
                 return Missed(answer=_said(reason), effect=Effect.NONE, error=reason)
             case Broken(reason=reason, end_known=end_known):
@@ -196,7 +194,7 @@ class UpstreamUndo:
                     return Undone(answer=read.answer.text)
                 return UndoMissed(error=read.error, effect=read.effect, text=read.answer.text, result=read.result)
             case Declined(code=code, message=message):
-                return UndoMissed(error=message, effect=_effect_of(code))
+                return UndoMissed(error=message, effect=self.answers.declined(code, message, decoded))
             case NotSent(reason=reason):
                 return UndoMissed(error=reason, effect=Effect.NONE, counted=False)
             case Broken(reason=reason):
@@ -230,10 +228,6 @@ class UpstreamReader:
                 return ReadAnswer(text=read.answer.text, result=result, is_error=failed, error=read.error)
             case Declined(message=reason) | NotSent(reason=reason) | Broken(reason=reason):
                 return ReadFailed(reason=reason)
-
-
-def _effect_of(code: int) -> Effect:
-    return Effect.NONE if code in _NO_EFFECT else Effect.UNKNOWN
 
 
 def _said(text: str) -> ToolAnswer:

@@ -9,6 +9,8 @@ import json
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
+import mcp_types as types
+
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue
 from saga_mcp.tools.binding import CannotBind, Condition, Template, compile_condition, compile_template
 from saga_mcp.tools.port import ToolAnswer
@@ -22,6 +24,8 @@ JUDGED_VARIABLES = ANSWER_VARIABLES | {"result"}
 
 _LONGEST_ERROR = 2000
 _ASKS = "The server asks for input before it does this, which saga-mcp does not pass on."
+_BEFORE_THE_TOOL = frozenset({types.METHOD_NOT_FOUND, types.INVALID_PARAMS})
+"""Errors of the protocol that usually come before a tool is called; some servers send them from within it."""
 _MOST_KEPT = 256_000
 """Characters of an answer that are stored for a caller whom it did not reach."""
 
@@ -43,7 +47,7 @@ class Answers:
 
     failed_when: Condition
     no_effect_when: Condition | None
-    error_means: ErrorMeans
+    error_means: ErrorMeans | None
     result: Template | None
 
     @classmethod
@@ -90,9 +94,18 @@ class Answers:
         error = answer.text[:_LONGEST_ERROR] or "the tool says that it failed"
         return Answer(answer=answer, result=result, effect=self._effect(values), error=error)
 
-    def _effect(self, values: dict[str, JsonValue]) -> Effect:
+    def declined(self, code: int, message: str, args: JsonObject) -> Effect:
+        """What an error of the protocol proves; for conditions its message is the text."""
+        if code == types.PARSE_ERROR:  # of an answer that nobody could read, whatever it said
+            return Effect.UNKNOWN
+        values: dict[str, JsonValue] = {"args": args, "text": message, "content": [], "result": {}}
+        return self._effect(values, proves_by_itself=code in _BEFORE_THE_TOOL)
+
+    def _effect(self, values: dict[str, JsonValue], *, proves_by_itself: bool = True) -> Effect:
+        """What is declared holds for every error; where nothing is, its sort says it (S4.5)."""
         if self.no_effect_when is None:
-            return Effect.NONE if self.error_means == "no_effect" else Effect.UNKNOWN
+            nothing = self.error_means != "unknown" and proves_by_itself
+            return Effect.NONE if nothing else Effect.UNKNOWN
         try:
             return Effect.NONE if self.no_effect_when.holds(values) else Effect.UNKNOWN
         except CannotBind:

@@ -44,8 +44,9 @@ class AnswerRules:
 
     failed_when: str | bool = False
     no_effect_when: str | bool | None = None
-    """Which failures had no effect; None: `error_means` says it of all."""
-    error_means: ErrorMeans = "no_effect"
+    """Which errors had no effect; None: `error_means` says it of all."""
+    error_means: ErrorMeans | None = None
+    """None: nobody has said; then each sort of error has a meaning of its own."""
     result: str = ""
     """An expression for the result; empty: structured content, else the JSON of the text, else an empty object."""
 
