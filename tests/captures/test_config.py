@@ -43,6 +43,61 @@ async def test_a_text_is_put_back(h: Harness, folder: Path, before: str) -> None
     assert saga.state == "compensated"
 
 
+@pytest.mark.parametrize(
+    "absent_when",
+    [
+        "now.text.contains('FileNotFoundError')",
+        "now.text != '' && 'FileNotFoundError' in [now.text.trim()]",
+        "[now.text].exists(line, line.contains('FileNotFoundError'))",
+        "now.error.contains('FileNotFoundError')",
+    ],
+)
+@pytest.mark.parametrize("before", ["the log: FileNotFoundError", "FileNotFoundError"])
+async def test_a_text_that_reads_like_an_error_is_there_and_is_put_back(
+    folder: Path, absent_when: str, before: str
+) -> None:
+    config = folder / "saga.toml"
+    config.write_text(
+        config.read_text().replace("now.text.contains('FileNotFoundError')", absent_when.replace('"', '\\"'))
+    )
+    (folder / "a").write_text(before)
+    async with Harness(config) as h:
+        saga = h.saga()
+        await saga.call("write_text", path="a", content="new")
+        await saga.abort()
+        assert (saga.state, (folder / "a").read_text()) == ("compensated", before)
+
+
+@pytest.mark.parametrize(
+    "absent_when",
+    [
+        """now.text == '{"content": "nothing"}'""",
+        """'{"content": "nothing"}' == now.text""",
+        "now.result.content == 'nothing'",
+    ],
+)
+async def test_a_server_that_answers_that_nothing_is_there_is_believed_by_its_whole_answer(
+    folder: Path, absent_when: str
+) -> None:
+    config = folder / "saga.toml"
+    config.write_text(
+        config.read_text().replace("now.text.contains('FileNotFoundError')", absent_when.replace('"', '\\"'))
+    )
+    desk = folder / "desk.py"
+    desk.write_text(
+        desk.read_text().replace(
+            'return {"content": (HERE / path)',
+            'if not (HERE / path).exists():\n        return RETURNED\n    return {"content": (HERE / path)',
+        )
+        + 'RETURNED = {"content": "nothing"}\n'
+    )
+    async with Harness(config) as h:
+        saga = h.saga()
+        await saga.call("write_text", path="a", content="new")
+        await saga.abort()
+        assert (saga.state, (folder / "a").exists()) == ("compensated", False)
+
+
 async def test_what_was_not_there_is_deleted(h: Harness, folder: Path) -> None:
     saga = h.saga()
     await saga.call("write_text", path="a", content="new")

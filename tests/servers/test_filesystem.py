@@ -104,6 +104,38 @@ async def test_a_preview_is_no_step(behind: Behind) -> None:
     assert (behind.files / "plan").read_text() == "old"
 
 
+@pytest.mark.parametrize("text", ["ENOENT", "ENOENT: no such file or directory, open '/a'"])
+async def test_what_reads_like_an_error_of_the_server_is_a_text_like_any_other(behind: Behind, text: str) -> None:
+    files = behind.files
+    (files / "log").write_text(text)
+    (files / "ENOENT.d").mkdir()
+    before = tree(files)
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_write_file", path=str(files / "log"), content="new")
+        await agent.do("fs_write_file", path=str(files / "fresh"), content=text)
+        await agent.do("fs_write_file", path=str(files / "ENOENT: no"), content=text)
+        await agent.do("fs_move_file", source=str(files / "ENOENT.d"), destination=str(files / "moved"))
+        ended = await agent.abort()
+    assert ended["state"] == "compensated", ended
+    assert tree(files) == before
+
+
+async def test_a_new_folder_is_moved_aside_whatever_its_name_and_only_while_it_is_empty(behind: Behind) -> None:
+    files = behind.files
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_create_directory", path=f"{files}/ENOENT\nsecond/")
+        ended = await agent.abort()
+        assert (ended["state"], tree(files)) == ("compensated", {})
+        await agent.begin()
+        await agent.do("fs_create_directory", path=str(files / "made"))
+        (files / "made" / "ENOENT.log").write_text("a person's")
+        ended = await agent.abort()
+    assert ended["state"] == "needs_attention"
+    assert (files / "made" / "ENOENT.log").read_text() == "a person's"
+
+
 async def test_what_a_failed_step_did_not_do_is_not_undone(behind: Behind) -> None:
     (behind.files / "taken").write_text("theirs")
     (behind.files / "mine").write_text("mine")

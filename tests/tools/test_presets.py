@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from saga_mcp.domain.values import JsonObject, JsonValue
-from saga_mcp.tools.binding import compile_template
+from saga_mcp.tools.binding import compile_condition, compile_template
 from saga_mcp.tools.presets import RUN, SCHEMA, Preset, load_preset, preset_names, within
 
 VARIABLES = frozenset({"args", "result", "known", "text", "content", "capture", "after", "now", "step", "item", "read"})
@@ -65,6 +65,24 @@ def test_a_preset_says_of_every_tool_that_writes_what_undoes_it_or_that_nothing_
         tables = [each for each in cases if isinstance(each, dict)] if isinstance(cases, list) else [table]
         for each in tables:
             assert "undo" in each or each.get("kind") in {"pivot", "read_only", "retriable"}, name
+
+
+def conditions(value: JsonValue, *names: str) -> Iterator[str]:
+    """Every condition of these names that a part of a table has."""
+    if isinstance(value, dict):
+        for key, item in value.items():
+            if key in names and isinstance(item, str):
+                yield item
+            yield from conditions(item, *names)
+    elif isinstance(value, list):
+        for item in value:
+            yield from conditions(item, *names)
+
+
+def test_no_preset_takes_words_of_what_is_there_for_an_error(preset: Preset) -> None:
+    for condition in conditions({**preset.tools}, "absent_when", "done_when"):
+        searched = compile_condition(condition, variables=VARIABLES).searched
+        assert not {("now",), ("now", "text")} & {*searched}, condition
 
 
 def test_names_are_those_of_the_upstream_wherever_a_tool_is_called() -> None:

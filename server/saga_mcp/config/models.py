@@ -151,7 +151,7 @@ class CaptureTable(ReadTable):
     """What is read and kept for the undo, which sees it as `capture` or `after`: `found`, `result` and `text`."""
 
     absent_when: Condition = Field(
-        default=False, description="`${...}` over `now`: the answer, an error too, says that nothing is there"
+        default=False, description="`${...}` over `now`: nothing is there. Searching `now.text` counts for errors only"
     )
     exact_when: Condition = Field(
         default=True, description="`${...}` over `now`: the answer is exactly what is there, so that it can be put back"

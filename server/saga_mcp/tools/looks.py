@@ -149,7 +149,7 @@ class Looks:
         values = values_of(step) | {"now": now_of(answer)}
         known = variables | NOW
         try:
-            absent = _holds(capture.absent_when, known, values)
+            absent = _says_absent(capture.absent_when, answer, known, values)
             exact = absent or not exactly or _holds(capture.exact_when, known, values)
         except _NOT_DECIDED as undecided:
             return NotSeen(str(undecided))
@@ -234,6 +234,7 @@ def _foreseen(call: ReadCall, args: JsonObject, saga_id: str) -> JsonValue:
 
 
 _NOT_DECIDED = (CannotBind, TemplateError)
+_TEXT_OF_NOW = frozenset({("now",), ("now", "text")})
 
 
 def done_already(entry: UndoEntry, missed: UndoMissed, context: UndoContext) -> bool:
@@ -271,6 +272,22 @@ def _landed(probe: Probe, answer: ReadAnswer | ReadFailed, values: Mapping[str, 
         return condition.verdict({**values, "now": now_of(answer)}), ""
     except CannotBind as unbound:
         return None, str(unbound)
+
+
+def _says_absent(
+    condition: str | bool,  # noqa: FBT001 - as a pair has it
+    answer: ReadAnswer,
+    variables: frozenset[str],
+    values: Mapping[str, JsonValue],
+) -> bool:
+    """Whether an answer says that nothing is there.
+
+    What is there may hold any words, those of an error too: of an answer that is no error its text is not searched.
+    """
+    compiled = compile_condition(condition, variables=variables)
+    if not answer.is_error and any(path[:2] in _TEXT_OF_NOW for path in compiled.searched):
+        return False
+    return compiled.holds(values)
 
 
 def _holds(condition: str | bool, variables: frozenset[str], values: Mapping[str, JsonValue]) -> bool:  # noqa: FBT001 - as a pair has it

@@ -27,6 +27,8 @@ from saga_mcp.tools.binding.scanner import Token, TokenKind
 from saga_mcp.tools.binding.values import Path
 
 _KEYWORDS = frozenset({"true", "false", "null", "in"})
+_BEFORE_OPERAND = frozenset({"", "(", "&", "|", "?", ":", ","})
+_AFTER_OPERAND = frozenset({"", ")", "&", "|", "?", ":", ","})
 _OPEN = frozenset("([{")
 _CLOSE = frozenset(")]}")
 _END = Token(TokenKind.MARK, "", -1)
@@ -39,12 +41,14 @@ class Analysis:
     Attributes:
         paths: Of every use of a variable, the longest plain path: where `[expression]`, a method or an operator
             begins it ends.
+        searched: Those of which more is asked than whether they equal something, or are one of several.
         functions: Every function and comprehension that is called, by the engine's name.
         whole: The whole expression is this plain path.
         faults: What is wrong, in order of position.
     """
 
     paths: list[Path] = field(default_factory=list[Path])
+    searched: list[Path] = field(default_factory=list[Path])
     functions: set[str] = field(default_factory=set[str])
     whole: Path | None = None
     faults: list[Fault] = field(default_factory=list[Fault])
@@ -126,9 +130,19 @@ class _Reader:
             else:
                 break
         self._found.paths.append(tuple(path))
+        if not self._is_compared(at, end):
+            self._found.searched.append(tuple(path))
         if at == 0 and end == len(self._tokens):
             self._found.whole = tuple(path)
         return end
+
+    def _is_compared(self, at: int, end: int) -> bool:
+        """Whether the path from `at` to `end` is one whole side of `==`, or what is looked for by `in`."""
+        first = self._text(at - 1) in _BEFORE_OPERAND
+        last = self._text(end) in _AFTER_OPERAND
+        return (first and (self._text(end) == "in" or self._text(end) == self._text(end + 1) == "=")) or (
+            last and self._text(at - 1) == self._text(at - 2) == "="
+        )
 
     def _key(self, at: int) -> str | int | None:
         token = self._tokens[at]

@@ -40,11 +40,13 @@ class Expression:
     Attributes:
         source: What stood between the braces.
         paths: Of every use of a variable, the longest plain path.
+        searched: Those of which more is asked than whether they equal something, or are one of several.
         plain: The path, where the whole expression is one; it is then followed in Python and loses nothing.
     """
 
     source: str
     paths: tuple[Path, ...]
+    searched: tuple[Path, ...]
     plain: Path | None
     _needs: Needs
     _program: cel.Program
@@ -98,6 +100,7 @@ def compile_expression(hole: Hole, variables: frozenset[str]) -> Expression | li
     return Expression(
         source=hole.source,
         paths=tuple(dict.fromkeys(found.paths)),
+        searched=tuple(dict.fromkeys(found.searched)),
         plain=found.whole,
         _needs=needs_of(found.paths),
         _program=program,

@@ -97,6 +97,11 @@ class Condition:
     paths: tuple[Path, ...]
     _decided: bool | Placed
 
+    @property
+    def searched(self) -> tuple[Path, ...]:
+        """Those of the paths of which more is asked than whether they equal something, or are one of several."""
+        return () if isinstance(self._decided, bool) else self._decided.expression.searched
+
     def holds(self, values: Mapping[str, JsonValue]) -> bool:
         """Return whether it holds.
 
