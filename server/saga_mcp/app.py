@@ -9,7 +9,7 @@ import contextlib
 import os
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -198,6 +198,8 @@ class UpstreamSeen:
     tools: frozenset[str] | None
     """The names of its tools; None: it did not come up."""
     reason: str = ""
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tools that cannot be read, and why."""
 
 
 async def look_at_upstreams(loaded: LoadedConfig, *, within_s: float) -> tuple[UpstreamSeen, ...]:
@@ -212,6 +214,7 @@ async def look_at_upstreams(loaded: LoadedConfig, *, within_s: float) -> tuple[U
                 name=each.name,
                 tools=frozenset(each.tools) if each.state == "up" else None,
                 reason=each.reason or f"no answer within {within_s:g} s",
+                left_out=dict(each.left_out),
             )
             for each in upstreams.upstreams
         )

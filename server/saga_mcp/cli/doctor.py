@@ -137,8 +137,11 @@ def _upstreams(ground: Ground, looked_at: tuple[app.UpstreamSeen, ...]) -> Itera
         yield Check(
             "upstreams", "ok", f"{name} answers: {count(len(seen.tools), 'tool')}, {offered} declared and offered"
         )
+        for left_out, why in seen.left_out.items():
+            says = f"{name}: its tool {left_out} cannot be read and is left out: {why}"
+            yield Check("upstreams", "warn", says, "tell whoever made the server; its other tools work")
         for tool in declared.tools:
-            if tool.tool not in seen.tools:
+            if tool.tool not in seen.tools and tool.tool not in seen.left_out:
                 hint = f'drop [tools."{seen.name}.{tool.tool}"], or see which version of the server has it'
                 yield Check("upstreams", "error", f"{name} has no tool {tool.tool}", hint)
 

@@ -158,9 +158,17 @@ def _attempt(work: Callable[[], object]) -> Ended:
         return Raised(error)
 
 
+_OF_TASK_GROUPS = "unhandled errors in a TaskGroup"
+
+
 def describe(error: BaseException) -> str:
-    """Return `ExceptionType: message`, without a traceback, in characters that JSON can carry."""
+    """Return `ExceptionType: message`, without a traceback, in characters that JSON can carry.
+
+    A group that only says that it is a task group's is no cause: what is in it stands in its place.
+    """
     group = _as_group(error)
+    if group and group.message == _OF_TASK_GROUPS:
+        return "; ".join(describe(each) for each in group.exceptions)
     try:
         message = group.message if group else str(error)
     except BaseException:  # noqa: BLE001 - even `__str__` is authors' code

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TextIO, TypeAlias, cast
+from typing import TextIO, TypeAlias
 
 import anyio
 import httpx2
@@ -21,12 +22,12 @@ from mcp.client.streamable_http import streamable_http_client
 
 from saga_mcp.cli.adopting.client_file import Entry
 from saga_mcp.tools.running import describe
+from saga_mcp.tools.upstream.listing import Read, ToolLists, Write
 
 ASKED_WITHIN_S = 120.0
 """A first `npx` or `uvx` downloads what it starts."""
 _AT_ONCE = 8
 """Servers that are started at the same time: many of them are Node, and each takes a processor while it starts."""
-_MOST_PAGES = 100
 _HOLE = re.compile(r"\$\{(?:(?P<kind>env|input):)?(?P<name>[A-Za-z0-9_-]+)(?::-(?P<default>[^}]*))?\}")
 
 
@@ -38,6 +39,8 @@ class Listed:
     """The name that it gives itself."""
     version: str
     tools: tuple[types.Tool, ...]
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Tools that cannot be read, and why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,33 +99,25 @@ async def _ask(entry: Entry, folder: Path, fill: _Fill) -> Answer:
                     return await _ask_over_http(url, headers)
                 whole_env = {**get_default_environment(), **env}
                 server = StdioServerParameters(command=command, args=args, env=whole_env, cwd=cwd or folder)
-                async with Client(stdio_client(server, errlog=said)) as client:
-                    return await _listed(client)
+                return await _listed(stdio_client(server, errlog=said))
         except TimeoutError:
             return Silent(f"no answer within {ASKED_WITHIN_S:g} s")
         except Exception as error:  # noqa: BLE001 - whatever somebody's server does, it costs only itself
             return Silent(_reason(error, _last_line(said)))
 
 
-async def _listed(client: Client) -> Listed:
-    tools: list[types.Tool] = []
-    cursor: str | None = None
-    for _ in range(_MOST_PAGES):
-        page = await client.list_tools(cursor=cursor)
-        tools += page.tools
-        cursor = page.next_cursor
-        if not cursor:
-            break
-    server = client.server_info
-    return Listed(server.name if server else "", server.version if server else "", tuple(tools))
+async def _listed(transport: AbstractAsyncContextManager[tuple[Read, Write]]) -> Listed:
+    lists = ToolLists()
+    async with Client(lists.over(transport)) as client:
+        tools = await lists.ask(client)
+        server = client.server_info
+        name, version = (server.name, server.version) if server else ("", "")
+        return Listed(name, version, tuple(tools), lists.left_out)
 
 
 async def _ask_over_http(url: str, headers: Mapping[str, str]) -> Listed:
-    async with (
-        httpx2.AsyncClient(headers=dict(headers), follow_redirects=True) as http,
-        Client(streamable_http_client(url, http_client=http)) as client,
-    ):
-        return await _listed(client)
+    async with httpx2.AsyncClient(headers=dict(headers), follow_redirects=True) as http:
+        return await _listed(streamable_http_client(url, http_client=http))
 
 
 class _Fill:
@@ -158,13 +153,4 @@ def _last_line(said: TextIO) -> str:
 
 
 def _reason(error: BaseException, said: str) -> str:
-    error = _innermost(error)
     return f"{describe(error)}: {said}" if said else describe(error)
-
-
-def _innermost(error: BaseException) -> BaseException:
-    """What ended task groups, which wrap it."""
-    if not isinstance(error, BaseExceptionGroup):
-        return error
-    first, *others = cast("BaseExceptionGroup[BaseException]", error).exceptions
-    return cast("BaseException", error) if others else _innermost(first)

@@ -70,6 +70,7 @@ def classify(listed: Listed, words: Sequence[str], *, trust_hints: bool) -> Clas
     """
     preset = _preset_for(listed, words)
     judged = tuple(_judge(tool, preset, trust_hints=trust_hints) for tool in listed.tools)
+    judged += tuple(Judged(name, Becomes.HIDDEN, f"it cannot be read: {why}") for name, why in listed.left_out.items())
     misfit = preset.misfit(listed.server, listed.version) if preset else ""
     return Classified(listed, preset, misfit, judged)
 

@@ -60,9 +60,13 @@ class Comparison:
                 self._names(path, declared)
                 self._hints(path, declared.pair, tool)
                 self._fixed_arguments(path, declared.pair)
+            elif declared.tool in self.listed.left_out:
+                continue
             elif not self.findings.is_presets(path):
                 hint = did_you_mean(declared.tool, tools)
                 self.findings.problem(path, f"{name} has no tool {declared.tool}{hint}")
+        for left_out, why in self.listed.left_out.items():
+            self.findings.warn(("upstreams", name), f"its tool {left_out} cannot be read and is left out: {why}")
         self._undeclared(tools)
 
     def _path(self, tool: str) -> KeyPath:

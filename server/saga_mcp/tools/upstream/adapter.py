@@ -112,7 +112,7 @@ class UpstreamTool:
         known = self.upstream.tools.get(self.declared.tool)
         if known is None:
             starting = self.upstream.state is State.STARTING
-            reason = "it is still starting" if starting else f"it has no tool {self.declared.tool}"
+            reason = "it is still starting" if starting else self.upstream.lacks(self.declared.tool)
             raise UpstreamDown(self.upstream.name, reason)
         decoded = known.arguments.decoded(completed(arguments, self.pair))
         if problems := known.arguments.problems(decoded):
@@ -182,7 +182,7 @@ class UpstreamUndo:
             return UndoMissed(error=str(down), effect=Effect.NONE, counted=False)
         known = self.upstream.tools.get(self.tool)
         if known is None:
-            return GivesUp(message=f"schema changed: {self.upstream.name} has no tool {self.tool} any more")
+            return GivesUp(message=f"schema changed: {self.upstream.name}: {self.upstream.lacks(self.tool)}")
         decoded = known.arguments.decoded(args)
         if problems := known.arguments.problems(decoded):
             return GivesUp(message=f"schema changed: {'; '.join(problems)}")

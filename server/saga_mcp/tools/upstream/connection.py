@@ -28,6 +28,7 @@ from saga_mcp.tools.upstream.declared import DeclaredUpstream, Endpoint, Program
 from saga_mcp.tools.upstream.http import NOT_SENT, reached
 from saga_mcp.tools.upstream.known import KnownTool, KnownTools
 from saga_mcp.tools.upstream.lines import FromProgram, ToProgram
+from saga_mcp.tools.upstream.listing import ToolLists
 from saga_mcp.tools.upstream.process import Process, running
 from saga_mcp.tools.upstream.tap import Sending, Tap, sending
 from saga_tools import Retry
@@ -43,7 +44,7 @@ _CONNECT_WITHIN_S = 180.0
 """A first `npx` or `uvx` downloads what it starts."""
 _GONE_WITHIN_S = 10.0
 """How long a call whose connection broke waits to learn whether its process has ended."""
-_MOST_PAGES = 100
+_LONGEST_SAID = 200
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
@@ -116,10 +117,13 @@ class Upstream:
         self._changed = changed
         self._state = State.STARTING
         self._reason = ""
+        self._said = ""
+        """What its process said last."""
         self._link: _Link | None = None
         self._up_since = math.inf
         self._moved = anyio.Event()
         self._relist = anyio.Event()
+        self._lists = ToolLists()
 
     @property
     def state(self) -> State:
@@ -136,6 +140,16 @@ class Upstream:
         """Its tools by their names, as they were listed last."""
         return self._known.tools
 
+    @property
+    def left_out(self) -> Mapping[str, str]:
+        """The tools of its last list that cannot be read, and why."""
+        return self._lists.left_out
+
+    def lacks(self, tool: str) -> str:
+        """Why a tool is not there that the config names."""
+        why = self.left_out.get(tool)
+        return f"its tool {tool} cannot be read: {why}" if why else f"it has no tool {tool}"
+
     async def run(self) -> None:
         """Keep it connected, for ever."""
         failures = 0
@@ -148,6 +162,8 @@ class Upstream:
             except Exception as error:  # noqa: BLE001 - whatever an upstream does, it costs only itself
                 reason = describe(error)
             came_up = self._up_since < math.inf
+            if not came_up and self._said:
+                reason = f"{reason}: {self._said[:_LONGEST_SAID]}"
             failures = 0 if anyio.current_time() - self._up_since >= _STEADY_S else failures + 1
             _log.warning("upstream_lost" if came_up else "upstream_failed", upstream=self.name, reason=reason)
             if failures > 1 or not came_up:
@@ -176,7 +192,7 @@ class Upstream:
             with anyio.CancelScope(deadline=anyio.current_time() + _CONNECT_WITHIN_S) as connecting:
                 async with (
                     _opened(self.declared.place, self.name) as (process, tap),
-                    Client(_streams(tap), message_handler=self._heard, cache=None) as client,
+                    Client(self._lists.over(_streams(tap)), message_handler=self._heard, cache=None) as client,
                 ):
                     await self._list(client)
                     connecting.deadline = math.inf
@@ -185,6 +201,7 @@ class Upstream:
                     await self._serve(link)
         finally:
             self._link = None
+            self._said = "" if process is None else process.said
             if link is not None:
                 link.process_ended = process is not None and process.exited.is_set()
                 link.ended.set()
@@ -218,14 +235,9 @@ class Upstream:
             _log.debug("upstream_does_not_tell", upstream=self.name, reason=str(error))
 
     async def _list(self, client: Client) -> None:
-        tools: list[types.Tool] = []
-        cursor: str | None = None
-        for _ in range(_MOST_PAGES):
-            page = await client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-            tools += page.tools
-            cursor = page.next_cursor
-            if not cursor:
-                break
+        tools = await self._lists.ask(client)
+        for tool, why in self._lists.left_out.items():
+            _log.warning("upstream_tool_left_out", upstream=self.name, tool=tool, reason=why)
         if await self._known.replace(tools):
             self._changed()
 

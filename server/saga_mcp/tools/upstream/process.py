@@ -33,6 +33,8 @@ _BUFFER_BYTES = 1 << 20
 _AFTER_STDIN_S = 0.5
 _AFTER_TERM_S = 0.5
 _AFTER_KILL_S = 5.0
+_LAST_WORDS_S = 1.0
+"""How long what it said on stderr is read after its end, where somebody still holds that open."""
 _CHUNK_BYTES = 1 << 16
 _LONGEST_LINE = 2000
 """Of what an upstream says on stderr."""
@@ -47,6 +49,10 @@ class Process(asyncio.subprocess.SubprocessStreamProtocol):
         super().__init__(limit=_BUFFER_BYTES, loop=asyncio.get_running_loop())
         self.exited = anyio.Event()
         """It has ended, though a child of its own may hold the pipes open."""
+        self.said = ""
+        """The last line on stderr, which is where programs say why they do not start."""
+        self.silent = anyio.Event()
+        """There is nothing more on stderr."""
 
     def process_exited(self) -> None:
         """See `asyncio.SubprocessProtocol`."""
@@ -93,11 +99,15 @@ async def running(program: Program, name: str) -> AsyncGenerator[Process]:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_log_stderr, process, name)
                 tasks.start_soon(_end_of_group, process, keeper)
-                yield process
-                tasks.cancel_scope.cancel()
+                try:
+                    yield process
+                finally:
+                    with anyio.CancelScope(shield=True):
+                        await _stop(process, keeper, name)
+                        with anyio.move_on_after(_LAST_WORDS_S):
+                            await process.silent.wait()
+                    tasks.cancel_scope.cancel()
         finally:
-            with anyio.CancelScope(shield=True):
-                await _stop(process, keeper, name)
             transport.close()
     finally:
         if keeper is not None:
@@ -158,6 +168,10 @@ async def _ends(process: Process, within_s: float) -> bool:
 async def _log_stderr(process: Process, name: str) -> None:
     assert process.stderr is not None  # noqa: S101 - it was started with pipes
     lines = Lines(partial(process.stderr.read, _CHUNK_BYTES))
-    while (line := await lines.next()) is not None:
-        if text := line.decode("utf-8", "replace").rstrip()[:_LONGEST_LINE]:
-            _log.info("upstream_stderr", upstream=name, line=text)
+    try:
+        while (line := await lines.next()) is not None:
+            if text := line.decode("utf-8", "replace").strip()[:_LONGEST_LINE]:
+                process.said = text
+                _log.info("upstream_stderr", upstream=name, line=text)
+    finally:
+        process.silent.set()
