@@ -244,7 +244,7 @@ class SagaLife(RuleBasedStateMachine):
                 if self._append(step_decisions.attempt_again(self.saga, step.number, owner)):
                     self._send(step.number, "ok" if works else "lost", owner)
             case SendApproved(step=step):
-                if self._append(approvals.begin_allowed(self.saga, step.number, owner, None)):
+                if self._attempt(lambda: approvals.begin_allowed(self.saga, step.number, owner, None)):
                     self._send(step.number, "ok" if works else "lost", owner)
             case RunUndo(step=step) if step.plan.guarded and step.number not in self.world.standing:
                 self._append(undo_decisions.undo_unneeded(self.saga, step.number, driving))

@@ -143,7 +143,7 @@ async def test_a_question_nobody_answers_ends_and_can_be_asked_again(world: Worl
         reply = await server.call("charge", cents=5)
         clock.advance(101.0)
         saga = await server.until(reply.saga_id, lambda saga: saga.step(1).state is StepState.CANCELLED)
-        assert saga.step(1).cancelled is Cancelled.EXPIRED
+        assert saga.step(1).cancelled == Cancelled.EXPIRED
         again = await server.call("charge", reply.saga_id, cents=5)
         assert (again.code, again.step) == ("approval_needed", 2)
     assert world.order == []

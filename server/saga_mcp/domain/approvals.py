@@ -34,7 +34,7 @@ def ask(
         ApprovalRejected: a person has forbidden this very call in this saga.
     """
     for step in saga.steps:
-        rejected = step.cancelled is Cancelled.REJECTED
+        rejected = step.cancelled == Cancelled.REJECTED
         if rejected and step.plan.same_call(plan) and step.plan.pair_hash == plan.pair_hash:
             raise ApprovalRejected(step.number, plan.tool, step.note)
     draft = Draft(saga)

@@ -13,7 +13,6 @@ from saga_mcp.domain.values import (
     FINAL_PHASES,
     SETTLED_STEPS,
     WHOLE_SAGA,
-    Cancelled,
     ItemKind,
     JsonValue,
     Kind,
@@ -83,8 +82,8 @@ class Step:
     approved: bool = False
     expires_at: float = 0.0
     """While an approval is awaited: until when, by the wall clock."""
-    cancelled: Cancelled | None = None
-    """Why the stored call was never sent."""
+    cancelled: str = ""
+    """Why the stored call was never sent: one of `Cancelled`."""
     landed: bool | None = None
     """What the forward action did, where it is known."""
     late: bool = False

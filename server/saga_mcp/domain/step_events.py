@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from saga_mcp.domain.frozen import PAYLOAD, PartSpec
-from saga_mcp.domain.values import Cancelled, Effect, JsonObject, JsonValue, Kind, SettledBy
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, SettledBy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +86,8 @@ class StepCancelled:
     """A stored call ended before its intent: rejected, expired or aborted."""
 
     step: int
-    why: Cancelled
+    why: str
+    """One of `Cancelled`."""
     by: str = ""
     note: str = field(default="", compare=False, metadata=PAYLOAD)
 
