@@ -114,7 +114,7 @@ def test_going_back_leaves_the_clients_file_as_it_was(desk: Desk) -> None:
     assert stat.S_IMODE(desk.file.stat().st_mode) == 0o640
     answer = desk.adopt("--revert", "--yes")
     assert answer.code == 0, answer.err
-    assert "chat, shop, broken, old" in answer.out
+    assert "Put back chat, shop in" in answer.out
     assert desk.file.read_bytes() == before
     assert sorted(path.name for path in desk.folder.iterdir()) == [".mcp.json", "saga.toml", "stub.log"]
 

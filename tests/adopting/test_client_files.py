@@ -9,15 +9,23 @@ from typing import Any
 import pytest
 
 from saga_mcp.cli.adopting.client_file import (
+    ClientFile,
     ClientFileUnusable,
     Entry,
     default_client_file,
     read_backup,
     read_client_file,
 )
+from saga_mcp.cli.adopting.restoring import our_entry, restore
 
 FS: dict[str, Any] = {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/data"]}
 OURS: dict[str, Any] = {"command": "/bin/saga-mcp", "args": ["serve", "--config", "/x/saga.toml"]}
+
+
+def without_ours(file: ClientFile) -> bytes:
+    ours = our_entry(file)
+    assert ours is not None
+    return restore(file, ours, read_backup(file), {}, "").content
 
 
 def written(path: Path, content: object, indent: int | str = 2) -> Path:
@@ -138,7 +146,7 @@ def test_what_was_added_since_survives_going_back(tmp_path: Path) -> None:
     added = {"command": "uvx", "args": ["mcp-server-time"]}
     written(path, {"mcpServers": {"saga": OURS, "time": added}, "theme": "dark"})
     now = read_client_file(path, tmp_path)
-    back = json.loads(now.without_ours(read_backup(now)))
+    back = json.loads(without_ours(now))
     assert back == {"mcpServers": {"a": FS, "b": FS, "time": added}, "theme": "dark"}
 
 
@@ -149,7 +157,7 @@ def test_where_nothing_was_added_the_file_is_the_old_one_byte_for_byte(tmp_path:
     path.with_name("mcp.json.before-saga-mcp").write_bytes(file.raw)
     path.write_bytes(file.with_ours(["a"], OURS))
     now = read_client_file(path, tmp_path)
-    assert now.without_ours(read_backup(now)) == file.raw
+    assert without_ours(now) == file.raw
 
 
 def test_claude_desktop_keeps_its_file_where_each_system_wants_it(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from tests.adopting.desk import SLACK, Desk
 
-from saga_mcp.cli.adopting.existing import find_addition, with_addition
+from saga_mcp.cli.adopting.client_file import Entry
+from saga_mcp.cli.adopting.existing import find_addition, reached_alike, with_addition
 
 TOKEN = "xoxb-0123456789"  # noqa: S105 - it opens nothing
 MINE = """# mine, in my own manner
@@ -183,3 +184,8 @@ def test_the_clients_entry_that_runs_is_the_one_that_was_written(desk: Desk) -> 
     entry = json.loads(desk.file.read_text())["mcpServers"]["saga"]
     assert entry["args"][-2:] == ["--config", str(desk.config)]
     assert entry["env"] == {"SLACK_BOT_TOKEN": TOKEN}
+
+
+def test_a_server_that_is_reached_by_url_is_not_added_twice(tmp_path: Path) -> None:
+    written = {"url": "https://mcp.example/mcp"}
+    assert reached_alike({**written}, Entry("x", {**written}), str(tmp_path)) == {}

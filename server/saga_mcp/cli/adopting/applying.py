@@ -30,7 +30,7 @@ def write(plan: Plan) -> None:
         ) from error
     try:
         _require_servable(plan)
-        _require_unchanged(plan.file)
+        require_unchanged(plan.file)
         replace_file(backup, plan.file.raw)
         backup.chmod(plan.file.path.stat().st_mode & 0o777)
         replace_file(plan.file.path, plan.client)
@@ -72,6 +72,11 @@ def _require_servable(plan: Plan) -> None:
         raise CommandFailed(f"{error}\n{hint}Nothing was changed.", code="not_written") from error
 
 
-def _require_unchanged(file: ClientFile) -> None:
+def require_unchanged(file: ClientFile) -> None:
+    """Refuse to write over what somebody has written since the file was read.
+
+    Raises:
+        CommandFailed: it has changed.
+    """
     if file.path.read_bytes() != file.raw:
         raise CommandFailed(f"{file.path} has changed meanwhile. Nothing was changed.", code="changed_meanwhile")

@@ -7,6 +7,7 @@ holds besides servers stays as it is.
 from __future__ import annotations
 
 import copy
+import itertools
 import json
 import os
 import re
@@ -143,8 +144,7 @@ class ClientFile:
 
     def with_ours(self, adopted: Sequence[str], entry: JsonObject) -> bytes:
         """Return the file with our entry in the place of the first adopted one, and without the others."""
-        content = copy.deepcopy(self.content)
-        servers = _table(content, self.place)
+        servers = _table(self.content, self.place)
         name = OURS if OURS not in servers or OURS in adopted else "saga-mcp"
         changed: JsonObject = {}
         for key, value in servers.items():
@@ -152,21 +152,18 @@ class ClientFile:
                 changed[key] = value
             elif name not in changed:
                 changed[name] = entry
-        servers.clear()
-        servers.update(changed)
-        return self._bytes(content)
+        return self.written_as(self.with_servers(changed))
 
-    def without_ours(self, before: ClientFile) -> bytes:
-        """Return the file as it is, with the servers of an older one back in the place of our entry."""
+    def with_servers(self, servers: JsonObject) -> JsonObject:
+        """Return what the file holds, with other servers."""
         content = copy.deepcopy(self.content)
-        servers = _table(content, self.place)
-        old = {entry.name: entry.written for entry in before.entries}
-        kept = {entry.name: entry.written for entry in self.entries if not entry.is_ours}
-        servers.clear()
-        servers.update(cast("JsonObject", {**{name: kept.get(name, each) for name, each in old.items()}, **kept}))
-        return before.raw if content == before.content else self._bytes(content)
+        table = _table(content, self.place)
+        table.clear()
+        table.update(servers)
+        return content
 
-    def _bytes(self, content: JsonObject) -> bytes:
+    def written_as(self, content: JsonObject) -> bytes:
+        """Return content in this file's manner."""
         indent = re.search(rb"^([ \t]+)\"", self.raw, re.MULTILINE)
         text = json.dumps(content, indent=indent[1].decode() if indent else 2, ensure_ascii=False)
         return f"{text}\n".encode()
@@ -278,6 +275,12 @@ def _text_map(value: JsonValue) -> dict[str, str]:
 def backup_of(path: Path) -> Path:
     """Return where a file is kept as it was before it was adopted."""
     return path.with_name(f"{path.name}.before-saga-mcp")
+
+
+def free_name(path: Path) -> Path:
+    """Return a name beside a file that nothing has yet: its own, with a number."""
+    numbered = (path.with_name(f"{path.name}.{number}") for number in itertools.count(1))
+    return next(each for each in numbered if not each.exists() and not each.is_symlink())
 
 
 def replace_file(path: Path, content: bytes) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,10 +24,11 @@ from saga_mcp.cli.adopting.client_file import (
     read_client_file,
 )
 from saga_mcp.cli.adopting.planning import Plan, plan
-from saga_mcp.cli.adopting.reverting import revert
+from saga_mcp.cli.adopting.reverting import Reverted, revert
 from saga_mcp.cli.options import ask
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count
 from saga_mcp.domain.values import JsonObject
+from saga_mcp.edge.clean import escape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,29 +96,48 @@ def _wrote(planned: Plan) -> str:
 def _revert(file: ClientFile, wishes: Wishes, output: Output) -> None:
     back = revert(file, dry_run=True)
     if not wishes.dry_run:
-        ask(f"Put back {', '.join(back.servers)} in {file.path}?", yes=wishes.yes)
+        ask(f"Put back {_named(back.restored.servers)} in {file.path}?", yes=wishes.yes)
         back = revert(file, dry_run=False)
-    if output.as_json:
-        output.json(
-            {
-                "client_config": str(file.path),
-                "put_back": [*back.servers],
-                "taken_out_of": str(back.config) if back.config else None,
-                "stays": back.stays or None,
-                "written": not wishes.dry_run,
-            }
-        )
+    if not output.as_json:
+        output.text(*_told_of(back, file.path, dry_run=wishes.dry_run))
         return
-    done, took = ("Would put back", "Would take") if wishes.dry_run else ("Put back", "Took")
-    output.text(f"{done} {', '.join(back.servers)} in {file.path}.")
+    restored = back.restored
+    output.json(
+        {
+            "client_config": str(file.path),
+            "put_back": [*restored.servers],
+            "renewed": [*restored.renewed],
+            "not_as_before": [*restored.not_as_before],
+            "as_before": str(back.as_before) if back.as_before else None,
+            "dropped": [*restored.dropped],
+            "as_adopted": str(back.as_adopted) if back.as_adopted else None,
+            "taken_out_of": str(back.config) if back.config else None,
+            "stays": back.stays or None,
+            "written": not wishes.dry_run,
+        }
+    )
+
+
+def _told_of(back: Reverted, path: Path, *, dry_run: bool) -> Iterator[str]:
+    restored = back.restored
+    done, took, kept = ("Would put back", "Would take", "would keep") if dry_run else ("Put back", "Took", "keeps")
+    yield f"{done} {_named(restored.servers)} in {path}."
+    if restored.renewed:
+        yield f"What was changed since in the env of saga-mcp goes into {_named(restored.renewed)}."
+    if restored.not_as_before:
+        yield f"Not put back, since changed: {_named(restored.not_as_before)}. {back.as_before} {kept} it as it was."
+    if restored.dropped:
+        yield f"Taken out with saga-mcp: {_named(restored.dropped)}. {back.as_adopted} {kept} it as it was."
     if back.config:
-        output.text(f"{took} what was added out of {back.config}; the saga log stays.")
+        yield f"{took} what was added out of {back.config}; the saga log stays."
+    elif back.stays:
+        yield f"{back.stays[0].upper()}{back.stays[1:]}."
     else:
-        output.text(
-            f"{back.stays[0].upper()}{back.stays[1:]}."
-            if back.stays
-            else "saga.toml and its saga log stay as they are."
-        )
+        yield "saga.toml and its saga log stay as they are."
+
+
+def _named(names: Sequence[str]) -> str:
+    return ", ".join(escape(name) for name in names) or "nothing"
 
 
 def _tell(plan: Plan, output: Output) -> None:

@@ -70,12 +70,23 @@ def reached_alike(written: JsonObject, entry: Entry, cwd: str) -> dict[str, str]
         entry: As the client has it.
         cwd: Where the config has to say that it runs; empty where it need not.
     """
-    wanted: JsonObject = {"command": entry.command, "url": entry.url, "cwd": entry.cwd or cwd}
+    wanted: JsonObject = {"command": entry.command, "url": entry.url, "cwd": "" if entry.url else entry.cwd or cwd}
     wanted |= {"args": [*entry.args], "env": {**entry.env}, "headers": {**entry.headers}}
     said: JsonObject = {"command": "", "url": "", "cwd": "", "args": [], "env": {}, "headers": {}}
     said |= {key: value for key, value in written.items() if key in said}
     referred: dict[str, str] = {}
     return referred if _alike(said, wanted, referred) else None
+
+
+def renewed(old: JsonObject, written: JsonObject, values: Mapping[str, str]) -> JsonObject:
+    """Return an entry with what the environment holds now in the place of what a config only refers to.
+
+    Args:
+        old: The entry.
+        written: The table of the same server in the config.
+        values: The environment.
+    """
+    return {key: _renewed(value, written.get(key), values) for key, value in old.items()}
 
 
 def with_addition(raw: bytes, source: str, text: str) -> bytes:
@@ -116,6 +127,17 @@ def _alike(written: JsonValue, wanted: JsonValue, referred: dict[str, str]) -> b
     if isinstance(written, dict) and isinstance(wanted, dict):
         return written.keys() == wanted.keys() and all(_alike(written[key], wanted[key], referred) for key in wanted)
     return False
+
+
+def _renewed(old: JsonValue, written: JsonValue, values: Mapping[str, str]) -> JsonValue:
+    if isinstance(old, str) and isinstance(written, str):
+        reference = _REFERENCE.fullmatch(written)
+        return old if reference is None else values.get(reference[1], old)
+    if isinstance(old, list) and isinstance(written, list):
+        return [_renewed(one, other, values) for one, other in zip(old, written, strict=True)]
+    if isinstance(old, dict) and isinstance(written, dict):
+        return renewed(old, written, values)
+    return old
 
 
 def _sum(text: bytes) -> str:

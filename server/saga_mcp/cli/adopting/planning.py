@@ -125,7 +125,9 @@ def _those_that_stay(file: ClientFile, skip: Sequence[str]) -> dict[str, str]:
         raise CommandFailed(f"{file.path} has saga-mcp in it already. To begin again: {again}", code="already_adopted")
     backup = backup_of(file.path)
     if backup.exists() or backup.is_symlink():
-        raise CommandFailed(f"{backup} is already there. Nothing was changed.", code="already_there")
+        raise CommandFailed(
+            f"{backup} is already there, from before. Move it away. Nothing was changed.", code="already_there"
+        )
     reasons = {entry.name: "you said --skip" if entry.name in skip else entry.unusable for entry in file.entries}
     return {name: why for name, why in reasons.items() if why}
 

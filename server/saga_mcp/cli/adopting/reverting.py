@@ -1,28 +1,45 @@
 """Takes an adoption back: the client's servers, and what was added to a saga.toml that was there before.
 
 The client's file first, since that is what the person asked for; what cannot be taken out of saga.toml then is told.
+No file is deleted that holds something which is in no other: it is kept under a name that is in nobody's way.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 
-from saga_mcp.cli.adopting.client_file import ClientFile, ClientFileUnusable, read_backup, replace_file
-from saga_mcp.cli.adopting.existing import find_addition
+from saga_mcp.cli.adopting.applying import require_unchanged
+from saga_mcp.cli.adopting.client_file import (
+    ClientFile,
+    ClientFileUnusable,
+    Entry,
+    free_name,
+    read_backup,
+    replace_file,
+)
+from saga_mcp.cli.adopting.existing import existing, find_addition
+from saga_mcp.cli.adopting.restoring import Restored, our_entry, restore
 from saga_mcp.cli.ground import Ground, open_log, stand_on
 from saga_mcp.cli.items import rows
 from saga_mcp.cli.output import CommandFailed, count
+from saga_mcp.domain.values import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
 class Reverted:
     """What became of it, or would."""
 
-    servers: tuple[str, ...]
+    restored: Restored
+    as_before: Path | None
+    """Where what is not as before is kept; None: all of it is."""
+    as_adopted: Path | None
+    """Where what of our entry was dropped is kept; None: nothing was."""
     config: Path | None
     """Out of which what was added is taken; None: none was, or it stays."""
     stays: str
@@ -35,33 +52,75 @@ def revert(file: ClientFile, *, dry_run: bool) -> Reverted:
     Raises:
         CommandFailed: there is no backup, or it could not be written.
     """
-    ours = [entry for entry in file.entries if entry.is_ours]
-    if not ours:
+    ours = our_entry(file)
+    if ours is None:
         raise CommandFailed(f"{file.path} has no saga-mcp in it. Nothing was changed.", code="not_adopted")
     try:
         before = read_backup(file)
     except ClientFileUnusable as error:
         raise CommandFailed(f"{error}. Nothing was changed.", code="no_backup") from error
-    config, without, stays = _addition(ours[0].args, file)
+    named = _config_of(ours)
+    restored = restore(file, ours, before, _upstreams(named), _cwd(file, named))
+    as_before = free_name(before.path) if restored.not_as_before else None
+    as_adopted = free_name(file.path.with_name(f"{file.path.name}.with-saga-mcp")) if restored.dropped else None
+    config, without, stays = _addition(named, file)
+    if dry_run:
+        return Reverted(restored, as_before, as_adopted, config, stays)
+    _write(file, before, restored, as_before, as_adopted)
     try:
-        if not dry_run:
-            replace_file(file.path, file.without_ours(before))
-            before.path.unlink()
-    except OSError as error:
-        raise CommandFailed(f"{error}. Nothing was changed.", code="not_written") from error
-    try:
-        if config is not None and not dry_run:
+        if config is not None:
             replace_file(config, without)
     except OSError as error:
         config, stays = None, f"{config} cannot be written: {error}"
-    return Reverted(tuple(entry.name for entry in before.entries), config, stays)
+    return Reverted(restored, as_before, as_adopted, config, stays)
 
 
-def _addition(arguments: list[str], file: ClientFile) -> tuple[Path | None, bytes, str]:
-    """Return the config that was added to, what it is without that, and why that has to stay if it does."""
-    given = [after for word, after in itertools.pairwise(arguments) if word == "--config"]
+def _write(
+    file: ClientFile, before: ClientFile, restored: Restored, as_before: Path | None, as_adopted: Path | None
+) -> None:
     try:
-        config = Path(given[0]).resolve() if given else None
+        if as_adopted is not None:
+            replace_file(as_adopted, file.raw)
+        require_unchanged(file)
+        replace_file(file.path, restored.content)
+    except (OSError, CommandFailed) as error:
+        with contextlib.suppress(OSError):
+            if as_adopted is not None:
+                as_adopted.unlink(missing_ok=True)
+        if isinstance(error, CommandFailed):
+            raise
+        raise CommandFailed(f"{error}. Nothing was changed.", code="not_written") from error
+    try:
+        if as_before is None:
+            before.path.unlink()
+        else:
+            before.path.rename(as_before)
+    except OSError as error:
+        raise CommandFailed(
+            f"{file.path} is written, and {before.path} is still there: {error}", code="not_written"
+        ) from error
+
+
+def _config_of(ours: Entry) -> Path | None:
+    given = [after for word, after in itertools.pairwise(ours.args) if word == "--config"]
+    return Path(given[0]) if given else None
+
+
+def _upstreams(config: Path | None) -> Mapping[str, JsonObject]:
+    try:
+        return existing(config.read_bytes()).upstreams if config else {}
+    except (OSError, ValueError):
+        return {}
+
+
+def _cwd(file: ClientFile, config: Path | None) -> str:
+    return "" if config is not None and config.parent == file.folder else str(file.folder)
+
+
+def _addition(config: Path | None, file: ClientFile) -> tuple[Path | None, bytes, str]:
+    """Return the config that was added to, what it is without that, and why that has to stay if it does."""
+    try:
+        config = config.resolve() if config else None
         found = find_addition(config.read_bytes(), file.for_people) if config else None
     except OSError:
         return None, b"", ""
