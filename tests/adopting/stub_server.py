@@ -2,7 +2,8 @@
 
 Without the SDK, because it is started often. Its one argument is a JSON object: `name`, `version`, `log` (a file),
 `tools` (name -> whether it says that it only reads, null where it says nothing; or its input schema; or all that it
-lists of the tool), `gives` (tool -> the text of its answer), `say` (on stderr), `exit` (at once). Instead of `name`,
+lists of the tool), `gives` (tool -> the text of its answer), `say` (on stderr), `exit` (at once),
+`together` (how many have to be started before this one answers). Instead of `name`,
 `version` and `tools`: `list`, a file with them. Instead of `gives`: `answers`, a file with a list of whole results for
 each tool, from which each call takes the first, and leaves the last.
 """
@@ -12,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +61,13 @@ def next_of(file: Path, params: dict[str, Any]) -> dict[str, Any]:
     return first
 
 
+def started() -> int:
+    return Path(SPEC["log"]).read_text(encoding="utf-8").count("started")
+
+
 def main() -> None:
+    while started() < SPEC.get("together", 0):
+        time.sleep(0.05)
     for line in sys.stdin:
         message = json.loads(line)
         if "id" not in message:

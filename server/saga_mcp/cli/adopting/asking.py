@@ -1,6 +1,7 @@
 """Asks servers which tools they have, and calls none of them.
 
-The one place of this command that speaks MCP. Each server is started once, all at the same time, and ended again.
+The one place of this command that speaks MCP. Each server is started once, all at the same time as their client does
+it, so that one limit holds for all of them together; and ended again.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from mcp.client.stdio import get_default_environment, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from saga_mcp.cli.adopting.client_file import Entry
+from saga_mcp.cli.output import count
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.upstream.listing import Read, ToolLists, Write
 
-ASKED_WITHIN_S = 120.0
-"""A first `npx` or `uvx` downloads what it starts."""
-_AT_ONCE = 8
-"""Servers that are started at the same time: many of them are Node, and each takes a processor while it starts."""
+ASKED_WITHIN_S = 60.0
+"""For all servers together. A first `npx` or `uvx` downloads what it starts."""
+TOLD_EVERY_S = 10.0
+"""How often somebody who waits is told for what."""
 _HOLE = re.compile(r"\$\{(?:(?P<kind>env|input):)?(?P<name>[A-Za-z0-9_-]+)(?::-(?P<default>[^}]*))?\}")
 
 
@@ -59,29 +61,36 @@ async def ask_all(
     environ: Mapping[str, str],
     *,
     client_fills: bool,
-    told: Callable[[str, Answer], None] = lambda _name, _answer: None,
+    told: Callable[[str], None],
 ) -> dict[str, Answer]:
-    """Ask every server for its tools, a few at the same time.
+    """Ask every server for its tools, all at the same time.
 
     Args:
         entries: As the client has them.
         folder: Where those run that do not say where.
         environ: What stands in for what a client fills in.
         client_fills: Whether the client fills in `${...}` at all; Claude Desktop hands them on as they are.
-        told: Called with each answer when it is there.
+        told: Called with a line for each answer, and while there is none, for somebody who waits.
     """
     answers: dict[str, Answer] = {}
-    at_once = anyio.CapacityLimiter(_AT_ONCE)
 
     async def ask_one(entry: Entry) -> None:
-        async with at_once:
-            answer = await _ask(entry, folder, _Fill(folder, environ if client_fills else None))
+        answer = await _ask(entry, folder, _Fill(folder, environ if client_fills else None))
         answers[entry.name] = answer
-        told(entry.name, answer)
+        told(f"{entry.name}: {count(len(answer.tools), 'tool') if isinstance(answer, Listed) else 'did not come up'}")
 
-    async with anyio.create_task_group() as tasks:
-        for entry in entries:
-            tasks.start_soon(ask_one, entry)
+    async def tell_who_waits() -> None:
+        while True:
+            await anyio.sleep(TOLD_EVERY_S)
+            missing = [entry.name for entry in entries if entry.name not in answers]
+            told(f"still waiting for {', '.join(missing)}; {ASKED_WITHIN_S:g} s are the limit")
+
+    async with anyio.create_task_group() as waiting:
+        waiting.start_soon(tell_who_waits)
+        async with anyio.create_task_group() as tasks:
+            for entry in entries:
+                tasks.start_soon(ask_one, entry)
+        waiting.cancel_scope.cancel()
     return {entry.name: answers[entry.name] for entry in entries}
 
 
@@ -101,7 +110,7 @@ async def _ask(entry: Entry, folder: Path, fill: _Fill) -> Answer:
                 server = StdioServerParameters(command=command, args=args, env=whole_env, cwd=cwd or folder)
                 return await _listed(stdio_client(server, errlog=said))
         except TimeoutError:
-            return Silent(f"no answer within {ASKED_WITHIN_S:g} s")
+            return Silent(f"no answer within {ASKED_WITHIN_S:g} s (a first start may download: start it once alone)")
         except Exception as error:  # noqa: BLE001 - whatever somebody's server does, it costs only itself
             return Silent(_reason(error, _last_line(said)))
 

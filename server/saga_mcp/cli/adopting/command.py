@@ -66,7 +66,7 @@ def run(client_config: Path | None, project: Path, wishes: Wishes, output: Outpu
 def _adopt(file: ClientFile, wishes: Wishes, output: Output) -> None:
     servers = count(len(file.entries), "server")
     output.remark(f"{file.client} config, {servers}. Each is started to list its tools; no tool is called.")
-    planned = plan(file, wishes.config, wishes.skip, trust_hints=wishes.trust_hints)
+    planned = plan(file, wishes.config, wishes.skip, trust_hints=wishes.trust_hints, told=output.remark)
     if not output.as_json:
         _tell(planned, output)
     if not wishes.dry_run:

@@ -6,7 +6,7 @@ import os
 import re
 import secrets
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +44,9 @@ class Plan:
     client: bytes
 
 
-def plan(file: ClientFile, given: Path | None, skip: Sequence[str], *, trust_hints: bool) -> Plan:
+def plan(
+    file: ClientFile, given: Path | None, skip: Sequence[str], *, trust_hints: bool, told: Callable[[str], None]
+) -> Plan:
     """Ask the servers of a file, and return what adopting them would write.
 
     Args:
@@ -52,6 +54,7 @@ def plan(file: ClientFile, given: Path | None, skip: Sequence[str], *, trust_hin
         given: Where saga.toml goes; None for the usual place.
         skip: Servers that stay where they are.
         trust_hints: Take a server's word for which of its tools only read.
+        told: Called with a line for each step of what takes time.
 
     Raises:
         CommandFailed: there is nothing to adopt, or something is in the way.
@@ -62,7 +65,7 @@ def plan(file: ClientFile, given: Path | None, skip: Sequence[str], *, trust_hin
     entries = [entry for entry in file.entries if entry.name not in stay]
     # Claude Desktop hands `${...}` on as it is written; the others fill it in.
     fills = file.client != "Claude Desktop"
-    answers = anyio.run(lambda: ask_all(entries, file.folder, os.environ, client_fills=fills))
+    answers = anyio.run(lambda: ask_all(entries, file.folder, os.environ, client_fills=fills, told=told))
     stay |= {
         name: f"it could not be asked: {each.reason}" for name, each in answers.items() if isinstance(each, Silent)
     }

@@ -24,13 +24,9 @@ async def ask(upstreams: Sequence[DeclaredUpstream], told: Callable[[str], None]
         upstreams: As they are declared.
         told: Called with a line for each step of it, for somebody who waits.
     """
-
-    def tell(name: str, answer: Answer) -> None:
-        told(f"{name}: {count(len(answer.tools), 'tool') if isinstance(answer, Listed) else 'did not come up'}")
-
     told(f"asking {count(len(upstreams), 'upstream')}: {', '.join(each.name for each in upstreams)}")
     entries = [Entry(each.name, _as_entry(each)) for each in upstreams]
-    return await ask_all(entries, Path.cwd(), {}, client_fills=False, told=tell)
+    return await ask_all(entries, Path.cwd(), {}, client_fills=False, told=told)
 
 
 def _as_entry(upstream: DeclaredUpstream) -> JsonObject:
