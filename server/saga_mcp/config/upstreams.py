@@ -32,6 +32,7 @@ from saga_mcp.tools.upstream.declared import (
     offered_name,
     target_id,
 )
+from saga_mcp.tools.upstream.elsewhere import outlives_us
 
 _SAFE = Read(ToolTable.model_validate({}), frozenset(), {})
 """The table of a tool that is only named in `read_only`."""
@@ -168,7 +169,7 @@ class Upstreams:
                 tool=f"{name}.{tool}",
                 kind=kind,
                 target_id=reached.target_id,
-                outlives_us=isinstance(reached.place, Endpoint),
+                outlives_us=outlives_us(reached.place, reached.scope),
             )
             own = _rules_of(read.table, rules)
             if tool in tables:

@@ -25,6 +25,7 @@ from saga_mcp.domain.values import JsonObject
 from saga_mcp.tools.port import UpstreamDown
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.upstream.declared import DeclaredUpstream, Endpoint, Program
+from saga_mcp.tools.upstream.elsewhere import outlives_us
 from saga_mcp.tools.upstream.http import NOT_SENT, reached
 from saga_mcp.tools.upstream.known import KnownTool, KnownTools
 from saga_mcp.tools.upstream.lines import FromProgram, ToProgram
@@ -45,6 +46,8 @@ _CONNECT_WITHIN_S = 180.0
 _GONE_WITHIN_S = 10.0
 """How long a call whose connection broke waits to learn whether its process has ended."""
 _LONGEST_SAID = 200
+_LAST_WORDS_S = 1.0
+"""How long answers are read that were under way when its process ended."""
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
@@ -85,7 +88,7 @@ class Broken:
 
     reason: str
     end_known: bool
-    """Its process is proved dead."""
+    """Its process is proved dead, with all that this has started."""
 
 
 Heard: TypeAlias = Answered | Declined | NotSent | Broken
@@ -113,6 +116,7 @@ class Upstream:
     def __init__(self, declared: DeclaredUpstream, known: KnownTools, changed: Callable[[], None]) -> None:
         self.declared = declared
         self.name = declared.name
+        self._outlives_us = outlives_us(declared.place, declared.scope)
         self._known = known
         self._changed = changed
         self._state = State.STARTING
@@ -198,20 +202,22 @@ class Upstream:
                     connecting.deadline = math.inf
                     link = _Link(client, tap)
                     self._came_up(link)
-                    await self._serve(link)
+                    await self._serve(link, process)
         finally:
             self._link = None
             self._said = "" if process is None else process.said
             if link is not None:
-                link.process_ended = process is not None and process.exited.is_set()
+                link.process_ended = process is not None and process.all_ended and not self._outlives_us
                 link.ended.set()
         if connecting.cancelled_caught:
             raise TimeoutError(f"no answer within {_CONNECT_WITHIN_S:g} s")
 
-    async def _serve(self, link: _Link) -> None:
+    async def _serve(self, link: _Link, process: Process | None) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._list_again, link.client)
             tasks.start_soon(self._listen, link.client)
+            if process is not None:
+                tasks.start_soon(_end_with, process, link.tap)
             await link.tap.ended.wait()
             tasks.cancel_scope.cancel()
 
@@ -316,6 +322,14 @@ class Upstream:
             return Broken(message, end_known=False)
         link.tap.ended.set()  # it is looked for anew
         return NotSent(f"{self.name}: {message}")
+
+
+async def _end_with(process: Process, tap: Tap) -> None:
+    """End a connection whose process has ended, though somebody holds its stdout open; what it said last is read."""
+    await process.exited.wait()
+    with anyio.move_on_after(_LAST_WORDS_S):
+        await tap.ended.wait()
+    tap.ended.set()
 
 
 @contextlib.asynccontextmanager

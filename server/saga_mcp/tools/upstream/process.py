@@ -1,9 +1,9 @@
-"""The process of a stdio upstream: started in a group of its own, and gone when we are, however we end.
+"""The process of a stdio upstream: gone when we are, however we end, with everything that it has started.
 
-Beside each upstream runs a keeper, a shell that leads the group and waits for the end of a pipe whose other end is
-ours. When that comes, because we closed it or because SIGKILL closed it for us, the keeper kills the whole group:
-`npx` and `uvx` start the real server as a child of theirs, which a signal to them alone would leave behind. As long as
-the keeper lives, nobody else can get the group's number.
+Beside each upstream runs a keeper (`keeper.py`), which starts it and waits for the end of a pipe whose other end is
+ours. When that comes, because we closed it or because SIGKILL closed it for us, the keeper ends the upstream and its
+descent: `npx` and `uvx` start the real server as a child of theirs, which a signal to them alone would leave behind.
+The process that we see is the keeper: that it has ended, and how, says what became of the rest.
 """
 
 from __future__ import annotations
@@ -11,24 +11,26 @@ from __future__ import annotations
 import asyncio
 import asyncio.subprocess
 import contextlib
+import json
 import os
 import signal
-import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from functools import partial
+from pathlib import Path
+from typing import cast
 
 import anyio
-import anyio.to_thread
 import structlog
 from mcp.client.stdio import get_default_environment
 
 from saga_mcp.tools.streams import Lines
 from saga_mcp.tools.upstream.declared import Program
+from saga_mcp.tools.upstream.keeper import ALL_ENDED, TERMINATE
 
 _log = structlog.get_logger(__name__)
 
-_KEEPER = ("/bin/sh", "-c", 'trap "" HUP INT TERM; read -r _; kill -KILL 0')
+_KEEPER = Path(__file__).with_name("keeper.py")
 _BUFFER_BYTES = 1 << 20
 _AFTER_STDIN_S = 0.5
 _AFTER_TERM_S = 0.5
@@ -48,7 +50,9 @@ class Process(asyncio.subprocess.SubprocessStreamProtocol):
     def __init__(self) -> None:
         super().__init__(limit=_BUFFER_BYTES, loop=asyncio.get_running_loop())
         self.exited = anyio.Event()
-        """It has ended, though a child of its own may hold the pipes open."""
+        """It has ended, though something that it started may hold the pipes open."""
+        self.all_ended = False
+        """It has ended with everything that it had started, in whatever session. Never where nobody can know."""
         self.said = ""
         """The last line on stderr, which is where programs say why they do not start."""
         self.silent = anyio.Event()
@@ -72,9 +76,80 @@ class Process(asyncio.subprocess.SubprocessStreamProtocol):
         return self.stdin
 
 
+class _Keeper:
+    """Our ends of the pipes to a keeper; there are none on Windows."""
+
+    def __init__(self) -> None:
+        self._theirs: list[int] = []
+        self._control = self._status = -1
+        if sys.platform != "win32":
+            control, self._control = os.pipe()
+            self._status, status = os.pipe()
+            self._theirs = [control, status]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether there is a keeper."""
+        return bool(self._theirs)
+
+    def command(self, program: Program, env: dict[str, str]) -> list[str]:
+        """What is started for a program."""
+        if not self.keeps:
+            return [program.command, *program.args]
+        # Isolated: what the upstream's variables say of Python concerns the upstream.
+        python = [sys.executable, "-I", "-S", str(_KEEPER)]
+        has_locale = str(int("LC_CTYPE" in env))
+        return [*python, *map(str, self._theirs), has_locale, program.command, *program.args]
+
+    @contextlib.contextmanager
+    def handed_on(self) -> Generator[tuple[int, ...]]:
+        """The keeper's ends, which are its alone when the block ends."""
+        try:
+            yield tuple(self._theirs)
+        finally:
+            for descriptor in self._theirs:
+                os.close(descriptor)
+
+    async def started(self, pid: int) -> int:
+        """Return the number of the program's process.
+
+        Args:
+            pid: Of the process that we have started.
+
+        Raises:
+            OSError: It cannot be started.
+        """
+        if self._status < 0:
+            return pid
+        await anyio.wait_readable(self._status)
+        said = os.read(self._status, _CHUNK_BYTES)
+        if not said:
+            raise OSError("the process that was to start it has ended")
+        what = cast("dict[str, int | str]", json.loads(said))
+        if "pid" in what:
+            return int(what["pid"])
+        raise OSError(what["errno"], what["strerror"], what["command"])
+
+    def terminate(self, process: Process) -> None:
+        """Ask the program to end."""
+        if self._control < 0:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(process.pid, signal.SIGTERM)  # on Windows this ends it
+            return
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self._control, TERMINATE)
+
+    def end(self) -> None:
+        """End the program, and all that it has started; ours are closed then."""
+        for descriptor in (self._control, self._status):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._control = self._status = -1
+
+
 @contextlib.asynccontextmanager
 async def running(program: Program, name: str) -> AsyncGenerator[Process]:
-    """Start the program; when the block ends it has ended, and everything that it started in its group too.
+    """Start the program; when the block ends it has ended, and everything that it started too.
 
     Args:
         program: What is started.
@@ -83,80 +158,54 @@ async def running(program: Program, name: str) -> AsyncGenerator[Process]:
     Raises:
         OSError: It cannot be started.
     """
-    keeper = _keeper()
+    env = {**get_default_environment(), **program.env}
+    keeper = _Keeper()
     try:
-        transport, process = await asyncio.get_running_loop().subprocess_exec(
-            Process,
-            program.command,
-            *program.args,
-            env={**get_default_environment(), **program.env},
-            cwd=program.cwd,
-            process_group=None if keeper is None else keeper.pid,
-        )
+        launched: list[tuple[asyncio.SubprocessTransport, Process]] = []
+        with keeper.handed_on() as theirs, anyio.CancelScope(shield=True):
+            # Not cancelled half-way: then the keeper would be killed, and not what it has just started.
+            launched.append(
+                await asyncio.get_running_loop().subprocess_exec(
+                    Process,
+                    *keeper.command(program, env),
+                    env=env,
+                    cwd=program.cwd,
+                    pass_fds=theirs,
+                    process_group=0 if keeper.keeps else None,  # what a terminal says to our group is not meant for it
+                )
+            )
+        [(transport, process)] = launched
         process.pid = transport.get_pid()
-        _log.info("upstream_started", upstream=name, pid=process.pid)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_log_stderr, process, name)
-                tasks.start_soon(_end_of_group, process, keeper)
                 try:
+                    process.pid = await keeper.started(process.pid)
+                    _log.info("upstream_started", upstream=name, pid=process.pid)
                     yield process
                 finally:
                     with anyio.CancelScope(shield=True):
                         await _stop(process, keeper, name)
                         with anyio.move_on_after(_LAST_WORDS_S):
                             await process.silent.wait()
+                    process.all_ended = keeper.keeps and transport.get_returncode() == ALL_ENDED
                     tasks.cancel_scope.cancel()
         finally:
             transport.close()
     finally:
-        if keeper is not None:
-            _release(keeper)
-            with anyio.CancelScope(shield=True):
-                await anyio.to_thread.run_sync(keeper.wait)
+        keeper.end()
 
 
-def _keeper() -> subprocess.Popen[bytes] | None:
-    if sys.platform == "win32":
-        return None
-    null = subprocess.DEVNULL
-    # In our session, or its group could not be joined; in a group of its own, or our end would be its end.
-    return subprocess.Popen(_KEEPER, stdin=subprocess.PIPE, stdout=null, stderr=null, process_group=0)  # noqa: S603 - a constant
-
-
-def _release(keeper: subprocess.Popen[bytes]) -> None:
-    """Let the keeper kill its group, itself included."""
-    if keeper.stdin is not None:
-        keeper.stdin.close()
-
-
-async def _end_of_group(process: Process, keeper: subprocess.Popen[bytes] | None) -> None:
-    """End what the program started once it has ended: its children hold its pipes open, and serve nobody."""
-    await process.exited.wait()
-    if keeper is not None:
-        _release(keeper)
-
-
-async def _stop(process: Process, keeper: subprocess.Popen[bytes] | None, name: str) -> None:
+async def _stop(process: Process, keeper: _Keeper, name: str) -> None:
     """Close its stdin, ask it to end, and end it, with a short while between."""
     process.input.close()
     if not await _ends(process, _AFTER_STDIN_S):
-        if keeper is not None:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(keeper.pid, signal.SIGTERM)
+        keeper.terminate(process)
         if not await _ends(process, _AFTER_TERM_S):
-            _kill(process, keeper)
+            keeper.end()
             if not await _ends(process, _AFTER_KILL_S):
                 _log.error("upstream_does_not_end", upstream=name, pid=process.pid)
     _log.info("upstream_ended", upstream=name, pid=process.pid)
-
-
-def _kill(process: Process, keeper: subprocess.Popen[bytes] | None) -> None:
-    if keeper is not None:
-        _release(keeper)
-    else:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(process.pid, signal.SIGTERM)  # on Windows this ends it
 
 
 async def _ends(process: Process, within_s: float) -> bool:
