@@ -89,3 +89,40 @@ def test_offline_nothing_is_started(desk: Desk) -> None:
     config(desk, {**desk.server("shop", {}), "read_only": ["look"]})
     assert check(desk, "--offline").code == 0
     assert desk.log == []
+
+
+def test_what_only_the_preset_says_reads_is_no_mistake_of_the_person(desk: Desk) -> None:
+    fewer = {tool: said for tool, said in SLACK.items() if tool != "slack_get_users"}
+    server = desk.server("Slack MCP Server", {**fewer, "look": True})
+    config(desk, {**server, "preset": "slack-archived", "read_only": ["look", "lok"]})
+    answer = check(desk)
+    errors = {error["key"]: error["message"] for error in answer.json["errors"]}
+    assert errors == {"upstreams.up.read_only[1]": "up has no tool lok; did you mean look?"}
+
+
+def test_a_preset_of_whose_tools_the_server_has_none_is_an_error(desk: Desk) -> None:
+    config(desk, {**desk.server("shop", {"look": True}), "preset": "memory", "read_only": ["look"]})
+    answer = check(desk)
+    errors = {error["key"]: error["message"] for error in answer.json["errors"]}
+    assert (answer.code, errors) == (2, {"upstreams.up.preset": "up has none of the tools of the preset memory"})
+
+
+@pytest.mark.parametrize(
+    ("database", "said"),
+    [("no/such/folder.db", "the folder of"), ("folder", "is no file"), ("junk.db", "is damaged"), ("ok.db", "")],
+)
+def test_a_saga_log_that_cannot_be_used_is_told_where_the_log_is_looked_at(
+    desk: Desk, database: str, said: str
+) -> None:
+    (desk.folder / "folder").mkdir()
+    (desk.folder / "junk.db").write_text("no database " * 500)
+    config(desk, {**desk.server("shop", {"look": True}), "read_only": ["look"]})
+    desk.config.write_text(desk.config.read_text().replace("[saga]", f'[saga]\ndatabase = "sqlite:///{database}"'))
+    answer = check(desk)
+    errors = [(error["key"], said in error["message"], error["line"]) for error in answer.json["errors"]]
+    assert (answer.code, errors) == ((1, [("saga.database", True, 2)]) if said else (0, []))
+    doctor = desk.run("doctor", "--json", "--config", str(desk.config))
+    assert any(said in each["says"] for each in doctor.json["checks"] if each["level"] == "error") is bool(said)
+    assert check(desk, "--offline").code == 0
+    assert (desk.folder / "junk.db").read_text().startswith("no database")
+    assert not (desk.folder / "ok.db").exists()

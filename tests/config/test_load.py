@@ -181,6 +181,8 @@ def test_the_folder_of_a_database_is_taken_by_its_name_and_nothing_in_it_is_deco
         ("sqlite:///a.db?mode=ro", "takes no options, so it cannot hold a `?`; the folder of the config can"),
         ("sqlite:///${env:NOPE}", "the environment has no NOPE"),
         ("sqlite:///${file:nope}", "nope cannot be read: FileNotFoundError"),
+        ("sqlite:///${env:}", "${env:} names nothing: say ${env:NAME}"),
+        ("sqlite:///${file: }", "${file: } names nothing: say ${file:NAME}"),
     ],
 )
 def test_a_database_that_cannot_be_used_is_a_problem_and_never_shown(tmp_path: Path, url: str, message: str) -> None:

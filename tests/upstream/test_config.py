@@ -156,3 +156,17 @@ def test_an_offered_name_suits_every_client_and_says_which_tool_it_is() -> None:
     assert len(one) == len(other) == 48
     assert one != other
     assert one == offered_name("github", "x" * 60 + "a")
+
+
+@pytest.mark.parametrize("text", ["${", "a ${envv:X} b", "${HOME}", "${env:X", "${env:LOG}${"])
+def test_what_looks_like_a_reference_and_is_none_is_a_warning(tmp_path: Path, text: str) -> None:
+    loaded = read(tmp_path, FS.replace("server-filesystem", text))
+    (warning,) = loaded.warnings
+    assert warning.key == "upstreams.fs.args[1]"
+    assert "is not filled in" in warning.message
+
+
+def test_a_reference_that_is_filled_in_is_none_whatever_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("${x")
+    loaded = read(tmp_path, FS.replace("server-filesystem", "${file:secret}"))
+    assert not loaded.warnings

@@ -1,4 +1,4 @@
-"""`saga-mcp check`: whether what the config says is right, and fits the servers as they are."""
+"""`saga-mcp check`: whether what the config says is right, and fits the servers and the saga log as they are."""
 
 from __future__ import annotations
 
@@ -23,12 +23,14 @@ if TYPE_CHECKING:
 def check(
     *,
     config: ConfigOption = None,
-    offline: Annotated[bool, typer.Option("--offline", help="Do not start upstreams to ask for their tools.")] = False,
+    offline: Annotated[
+        bool, typer.Option("--offline", help="The config by itself: start no upstream, do not look at the saga log.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Look for everything that is wrong with the config, by itself and against the upstreams. Calls no tool.
 
-    Exit code 2: the config is wrong. 1: an upstream did not come up, so not everything could be looked at.
+    Exit code 2: the config is wrong. 1: only here it cannot be served: an upstream or the saga log is of no use.
 
     Example: saga-mcp check --config saga.toml
     """
@@ -51,9 +53,9 @@ def check(
         output.json(_as_json(survey, checked))
     else:
         _print(output, survey, checked)
-    if len(checked.problems) > len(checked.silent):
+    if len(checked.problems) > checked.of_this_machine:
         raise typer.Exit(Exit.USAGE)
-    if checked.silent:
+    if checked.of_this_machine:
         raise typer.Exit(Exit.FAILED)
 
 

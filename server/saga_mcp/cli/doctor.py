@@ -146,6 +146,12 @@ def _upstreams(ground: Ground, looked_at: tuple[app.UpstreamSeen, ...]) -> Itera
                 yield Check("upstreams", "error", f"{name} has no tool {tool.tool}", hint)
 
 
+def log_trouble(ground: Ground) -> list[str]:
+    """Return why the saga log of a config cannot be used; nothing where it can."""
+    found = _log(ground, app.inspect_log(ground.loaded))
+    return [f"{each.says}: {each.do}" for each in found if each.about == "log" and each.level == "error"]
+
+
 def _log(ground: Ground, seen: LogInspection) -> Iterator[Check]:
     where = ground.database
     yield from _place(ground, seen)
@@ -153,7 +159,7 @@ def _log(ground: Ground, seen: LogInspection) -> Iterator[Check]:
         if seen.alive:
             says = f"{where} was moved or deleted: {servers_words(list(seen.alive))}, and used it"
             yield Check("log", "error", says, "put it back, or restore a backup; its open sagas are in it")
-        elif seen.parent_exists or ground.loaded.database_is_default:
+        elif not seen.no_file and (seen.parent_exists or ground.loaded.database_is_default):
             yield Check("log", "ok", f"{where} is not there yet; the first server makes it")
         return
     if seen.mode & 0o077:
@@ -181,6 +187,8 @@ def _place(ground: Ground, seen: LogInspection) -> Iterator[Check]:
     if not seen.exists and not seen.parent_exists and not ground.loaded.database_is_default:
         says = f"the folder of {where} is not there"
         yield Check("log", "error", says, "make it; if it is on a volume, mount that first")
+    elif seen.no_file:
+        yield Check("log", "error", f"{where} is no file", "set [saga] database to one")
     elif not seen.writable:
         yield Check("log", "error", f"{where} cannot be written by this user", "give this user the file and its folder")
     free_mb = seen.free_bytes // _MB

@@ -35,6 +35,9 @@ class Filling:
 
         def filled(match: re.Match[str]) -> str:
             name = match["name"]
+            if not name.strip():
+                problems.append(f"{match[0]} names nothing: say ${{{match['kind']}:NAME}}")
+                return ""
             if match["kind"] == "env":
                 if name not in self._environ:
                     problems.append(f"the environment has no {name}")
@@ -46,6 +49,9 @@ class Filling:
                 return ""
 
         text = _FILLED_IN.sub(filled, written)
+        if "${" in _FILLED_IN.sub("", written):
+            message = "a ${ that is not of ${env:NAME} or ${file:NAME} is not filled in, and stays as it is written"
+            self._findings.warn(key, message)
         for problem in problems:
             self._findings.problem(key, problem)
         return None if problems else text

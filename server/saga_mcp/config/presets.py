@@ -56,11 +56,14 @@ def _lay(name: str, table: dict[str, Any], wanted: str, tools: dict[str, Any], f
     for each in preset.upstream.keys() - table.keys():
         findings.from_preset(("upstreams", name, each), wanted)
     laid_table = {**preset.upstream, **table}
-    own_reads: object = table.get("read_only", [])
-    if isinstance(own_reads, list):
+    written: object = table.get("read_only", [])
+    if isinstance(written, list):
+        own_reads = cast("list[object]", written)
         elsewhere = {key.removeprefix(f"{name}.") for key in tools if key.startswith(f"{name}.")}
         reads = [tool for tool in preset.read_only if tool not in elsewhere]
-        laid_table["read_only"] = [*reads, *cast("list[object]", own_reads)]
+        for place in range(len(own_reads), len(own_reads) + len(reads)):
+            findings.from_preset(("upstreams", name, "read_only", place), wanted)
+        laid_table["read_only"] = [*own_reads, *reads]
     return laid_table
 
 

@@ -13,6 +13,8 @@ class LogInspection:
 
     exists: bool
     parent_exists: bool
+    no_file: bool = False
+    """Something else lies there, such as a folder."""
     writable: bool
     """Both the file, where there is one, and its directory, in which SQLite puts files beside it."""
     mode: int

@@ -1,4 +1,4 @@
-"""What `saga-mcp check` does: the config by itself, then against the servers that it names, all of it in one report."""
+"""What `saga-mcp check` does: the config by itself, then against the servers and the log that it names; one report."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ from saga_mcp.cli.checking.asking import ask, shapes_of
 from saga_mcp.cli.checking.comparing import Comparison
 from saga_mcp.cli.checking.judging import Judge
 from saga_mcp.cli.checking.places import Places, table_at
+from saga_mcp.cli.doctor import log_trouble
+from saga_mcp.cli.ground import Ground
 from saga_mcp.config import ConfigProblem, Survey
 
 
@@ -23,6 +25,8 @@ class Checked:
     warnings: tuple[ConfigProblem, ...]
     silent: tuple[str, ...]
     """Upstreams that could not be asked."""
+    of_this_machine: int
+    """How many of the problems are not the config's: these upstreams, and the saga log."""
     untried: tuple[str, ...]
     """Keys of expressions over answers of which nothing is known."""
 
@@ -32,7 +36,7 @@ def check(survey: Survey, *, offline: bool, told: Callable[[str], None]) -> Chec
 
     Args:
         survey: As it was read; what was found then is part of the answer.
-        offline: Start no upstream.
+        offline: Look at the config by itself.
         told: Called with a line for each step of what takes time.
     """
     upstreams = () if offline else survey.upstreams
@@ -43,7 +47,11 @@ def check(survey: Survey, *, offline: bool, told: Callable[[str], None]) -> Chec
         if not isinstance(answer, Listed):
             silent.append(name)
             survey.findings.problem(("upstreams", name), f"did not come up: {answer.reason}")
-    return Checked(survey.findings.problems, survey.findings.warnings, tuple(silent), untried)
+    log = [] if offline or survey.loaded is None else log_trouble(Ground(survey.loaded))
+    for trouble in log:
+        survey.findings.problem(("saga", "database"), trouble)
+    found = survey.findings
+    return Checked(found.problems, found.warnings, tuple(silent), len(silent) + len(log), untried)
 
 
 def _look(survey: Survey, answers: Mapping[str, Answer]) -> tuple[str, ...]:

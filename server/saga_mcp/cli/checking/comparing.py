@@ -49,9 +49,7 @@ class Comparison:
         """Note everything that does not fit."""
         name = self.upstream.name
         if self.upstream.preset:
-            misfit = load_preset(self.upstream.preset).misfit(self.listed.server, self.listed.version)
-            if misfit:
-                self.findings.warn(("upstreams", name, "preset"), f"the preset {misfit}")
+            self._preset(self.upstream.preset)
         tools = {tool.name: tool for tool in self.listed.tools}
         for declared in self.upstream.tools:
             path = self._path(declared.tool)
@@ -68,6 +66,14 @@ class Comparison:
         for left_out, why in self.listed.left_out.items():
             self.findings.warn(("upstreams", name), f"its tool {left_out} cannot be read and is left out: {why}")
         self._undeclared(tools)
+
+    def _preset(self, name: str) -> None:
+        preset = load_preset(name)
+        key: KeyPath = ("upstreams", self.upstream.name, "preset")
+        if misfit := preset.misfit(self.listed.server, self.listed.version):
+            self.findings.warn(key, f"the preset {misfit}")
+        if not {tool.name for tool in self.listed.tools} & {*preset.tools, *preset.read_only}:
+            self.findings.problem(key, f"{self.upstream.name} has none of the tools of the preset {name}")
 
     def _path(self, tool: str) -> KeyPath:
         """Where the config speaks of a tool."""

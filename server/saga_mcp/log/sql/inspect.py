@@ -34,6 +34,7 @@ def inspect(path: Path, *, file_system_of: FileSystemOf = file_system_of) -> Log
     seen = LogInspection(
         exists=exists,
         parent_exists=path.parent.is_dir(),
+        no_file=path.exists() and not exists,
         writable=os.access(place, os.W_OK | os.X_OK) and (not exists or os.access(path, os.R_OK | os.W_OK)),
         mode=stat.S_IMODE(path.stat().st_mode) if exists and os.name == "posix" else 0,
         file_system=kind,
