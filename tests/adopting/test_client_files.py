@@ -82,8 +82,11 @@ def test_where_only_other_projects_have_servers_they_are_named(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{", "not plain JSON"),
-        ('{"mcpServers": {}} // mine', "comments"),
+        ("{", r"no JSON \(.*line 1 column 2.*mend it"),
+        ('{"mcpServers": {"a": /* b */ 1 // c\n,, }}', "no JSON .*line 2 column 4"),
+        ("", "is empty: set servers up in the client first"),
+        (" \n", "is empty"),
+        ('{"mcpServers": {}} // mine', "names no servers"),
         ("[]", "does not hold an object"),
         ("{}", "names no servers"),
         ('{"mcpServers": {}}', "names no servers"),
@@ -98,7 +101,7 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str, said: str)
 
 
 def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ClientFileUnusable, match="cannot be read"):
+    with pytest.raises(ClientFileUnusable, match=r"is not there: name the file"):
         read_client_file(tmp_path / "mcp.json", tmp_path)
 
 

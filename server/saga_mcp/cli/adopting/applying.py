@@ -1,6 +1,7 @@
 """Writes what was planned, in an order in which every stop leaves a client's file that works.
 
-First saga.toml, which nobody reads yet, or which says what it said and more; then the backup; last the client's file.
+First saga.toml, which nobody reads yet, or which says what it said and more; then the backup; last the client's file,
+unless a person has to change that.
 """
 
 from __future__ import annotations
@@ -31,9 +32,10 @@ def write(plan: Plan) -> None:
     try:
         _require_servable(plan)
         require_unchanged(plan.file)
-        replace_file(backup, plan.file.raw)
-        backup.chmod(plan.file.path.stat().st_mode & 0o777)
-        replace_file(plan.file.path, plan.client)
+        if plan.by_hand is None:
+            replace_file(backup, plan.file.raw)
+            backup.chmod(plan.file.path.stat().st_mode & 0o777)
+            replace_file(plan.file.path, plan.client)
     except (OSError, CommandFailed) as error:
         with contextlib.suppress(OSError):
             backup.unlink(missing_ok=True)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, cast
 
+from saga_mcp.cli.adopting.commented import has_comments, plain
 from saga_mcp.domain.values import JsonObject, JsonValue
 
 Place: TypeAlias = tuple[str, ...]
@@ -123,6 +124,11 @@ class ClientFile:
         return f"the {self.client} config {self.path}"
 
     @property
+    def has_comments(self) -> bool:
+        """Whether it cannot be written without losing what people wrote for people."""
+        return has_comments(self.raw.decode("utf-8-sig"))
+
+    @property
     def entries(self) -> tuple[Entry, ...]:
         """Its servers, in order."""
         return tuple(Entry(name, cast("JsonObject", each)) for name, each in _table(self.content, self.place).items())
@@ -144,8 +150,7 @@ class ClientFile:
 
     def with_ours(self, adopted: Sequence[str], entry: JsonObject) -> bytes:
         """Return the file with our entry in the place of the first adopted one, and without the others."""
-        servers = _table(self.content, self.place)
-        name = OURS if OURS not in servers or OURS in adopted else "saga-mcp"
+        servers, name = _table(self.content, self.place), self.name_for_ours(adopted)
         changed: JsonObject = {}
         for key, value in servers.items():
             if key not in adopted:
@@ -153,6 +158,10 @@ class ClientFile:
             elif name not in changed:
                 changed[name] = entry
         return self.written_as(self.with_servers(changed))
+
+    def name_for_ours(self, adopted: Sequence[str]) -> str:
+        """Return the name of our entry: somebody's server may be called so."""
+        return OURS if OURS in adopted or OURS not in _table(self.content, self.place) else "saga-mcp"
 
     def with_servers(self, servers: JsonObject) -> JsonObject:
         """Return what the file holds, with other servers."""
@@ -226,11 +235,18 @@ def default_client_file(environ: Mapping[str, str], home: Path, platform: str = 
 def _read(path: Path) -> tuple[bytes, JsonObject]:
     try:
         raw = path.read_bytes()
-        content: object = json.loads(raw.decode("utf-8-sig"))
+    except FileNotFoundError as error:
+        raise ClientFileUnusable(f"{path} is not there: name the file of your client, such as .mcp.json") from error
     except OSError as error:
         raise ClientFileUnusable(f"{path} cannot be read: {error.strerror or error}") from error
+    if not raw.strip():
+        raise ClientFileUnusable(
+            f"{path} is empty: set your servers up in the client first, or name the file with them"
+        )
+    try:
+        content: object = json.loads(plain(raw.decode("utf-8-sig")))
     except (ValueError, RecursionError) as error:
-        raise ClientFileUnusable(f"{path} is not plain JSON ({error}); comments, if any, would be lost") from error
+        raise ClientFileUnusable(f"{path} is no JSON ({error}): mend it there, and try again") from error
     if not isinstance(content, dict):
         raise ClientFileUnusable(f"{path} does not hold an object")
     return raw, cast("JsonObject", content)

@@ -70,21 +70,32 @@ def _adopt(file: ClientFile, wishes: Wishes, output: Output) -> None:
     if not output.as_json:
         _tell(planned, output)
     if not wishes.dry_run:
-        config = "Write saga.toml" if planned.was is None else f"Add to {planned.config}" if planned.toml else "Write"
-        also = " and" if planned.toml else ""
-        ask(f"{config}{also} the client config (a backup is kept)?", yes=wishes.yes)
+        if question := _question(planned):
+            ask(question, yes=wishes.yes)
         write(planned)
     if output.as_json:
         output.json(_json(planned, written=not wishes.dry_run))
-    elif wishes.dry_run:
+        return
+    if wishes.dry_run:
         output.text(planned.toml, "Nothing was written. Without --dry-run it is, after you are asked.")
     else:
+        output.text(_wrote(planned))
+    if planned.by_hand is not None:
+        output.text("", *planned.by_hand.for_people())
+    elif not wishes.dry_run:
         back = starter.command_line(["saga-mcp", "adopt", str(file.path), "--revert"])
         output.text(
-            _wrote(planned),
             f"Wrote {file.path}; as it was: {backup_of(file.path)}",
             f"Restart {file.client} completely. Back: {back}",
         )
+
+
+def _question(planned: Plan) -> str:
+    """What a person says yes to; empty where nothing is written."""
+    config = "Write saga.toml" if planned.was is None else f"Add to {planned.config}" if planned.toml else ""
+    if planned.by_hand is not None:
+        return f"{config}?" if config else ""
+    return f"{f'{config} and' if config else 'Write'} the client config (a backup is kept)?"
 
 
 def _wrote(planned: Plan) -> str:
@@ -167,7 +178,8 @@ def _json(plan: Plan, *, written: bool) -> JsonObject:
         "client_config": str(plan.file.path),
         "config": str(plan.config),
         "config_was_there": plan.was is not None,
-        "backup": str(backup_of(plan.file.path)),
+        "backup": None if plan.by_hand else str(backup_of(plan.file.path)),
+        "by_hand": plan.by_hand.for_programs() if plan.by_hand else None,
         "written": written,
         "servers": reporting.as_json(plan.servers, plan.stay),
         "referred": [*plan.referred],

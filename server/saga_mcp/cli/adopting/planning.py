@@ -15,6 +15,7 @@ from platformdirs import user_config_path
 
 from saga_mcp.cli import starter
 from saga_mcp.cli.adopting.asking import Answer, Silent, ask_all
+from saga_mcp.cli.adopting.by_hand import Change, change
 from saga_mcp.cli.adopting.classifying import classify
 from saga_mcp.cli.adopting.client_file import ClientFile, Entry, backup_of
 from saga_mcp.cli.adopting.existing import Existing, existing, reached_alike, with_addition
@@ -42,6 +43,8 @@ class Plan:
     content: bytes
     """What the config holds then."""
     client: bytes
+    by_hand: Change | None
+    """What a person has to change in the client's file; None: it is written."""
 
 
 def plan(
@@ -82,6 +85,7 @@ def plan(
     else:
         toml = addition(new)
         content = with_addition(there.raw, file.for_people, toml) if toml else there.raw
+    adopted, entry = [each.entry for each in servers], _entry(file, config, referred)
     return Plan(
         file=file,
         config=config,
@@ -91,7 +95,8 @@ def plan(
         referred=referred,
         toml=toml,
         content=content,
-        client=file.with_ours([each.entry for each in servers], _entry(file, config, referred)),
+        client=file.with_ours(adopted, entry),
+        by_hand=change(file, adopted, entry) if file.has_comments else None,
     )
 
 

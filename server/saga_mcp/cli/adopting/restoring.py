@@ -63,13 +63,15 @@ def restore(
             used |= referred.keys()
     servers: JsonObject = {**{name: back.get(name, kept.get(name)) for name in old}, **kept}
     content = file.with_servers(servers)
+    same = content == before.content
     return Restored(
-        content=before.raw if content == before.content else file.written_as(content),
+        content=before.raw if same else file.written_as(content),
         servers=tuple(back),
         renewed=tuple(name for name, entry in back.items() if entry != old[name]),
         not_as_before=(
             *(name for name, entry in old.items() if not _holds(servers[name], entry)),
             *_others(before.with_servers({}), file.with_servers({})),
+            *(["its comments"] if before.has_comments and not same else []),
         ),
         dropped=(*_dropped(ours, used),),
     )

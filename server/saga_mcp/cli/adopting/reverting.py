@@ -19,6 +19,7 @@ from saga_mcp.cli.adopting.client_file import (
     ClientFile,
     ClientFileUnusable,
     Entry,
+    backup_of,
     free_name,
     read_backup,
     replace_file,
@@ -55,6 +56,8 @@ def revert(file: ClientFile, *, dry_run: bool) -> Reverted:
     ours = our_entry(file)
     if ours is None:
         raise CommandFailed(f"{file.path} has no saga-mcp in it. Nothing was changed.", code="not_adopted")
+    if file.has_comments:
+        raise CommandFailed(_by_hand(file, ours), code="has_comments")
     try:
         before = read_backup(file)
     except ClientFileUnusable as error:
@@ -99,6 +102,16 @@ def _write(
         raise CommandFailed(
             f"{file.path} is written, and {before.path} is still there: {error}", code="not_written"
         ) from error
+
+
+def _by_hand(file: ClientFile, ours: Entry) -> str:
+    backup = backup_of(file.path)
+    put_back = f"as they stand in {backup}" if backup.exists() else f"as {_config_of(ours)} has them"
+    return (
+        f"{file.path} has comments, which would be lost: it stays as it is, and this is for you to change. In "
+        f"{'.'.join(file.place)}, in the place of {ours.name}: your servers, {put_back}, with the values that the env "
+        f"of {ours.name} has. Nothing was changed."
+    )
 
 
 def _config_of(ours: Entry) -> Path | None:
