@@ -84,7 +84,7 @@ def test_where_only_other_projects_have_servers_they_are_named(tmp_path: Path) -
     [
         ("{", r"no JSON \(.*line 1 column 2.*mend it"),
         ('{"mcpServers": {"a": /* b */ 1 // c\n,, }}', "no JSON .*line 2 column 4"),
-        ("", "is empty: set servers up in the client first"),
+        ("", "is empty: set your servers up in the client first"),
         (" \n", "is empty"),
         ('{"mcpServers": {}} // mine', "names no servers"),
         ("[]", "does not hold an object"),
