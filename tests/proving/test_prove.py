@@ -73,7 +73,29 @@ async def test_an_undo_that_only_says_so_is_found_out_by_the_world(ledger: Desk)
     assert any(line.startswith("+") and '"a"' in line for line in found["rehearsals"][0]["differences"])
 
 
-async def test_what_the_pair_says_it_does_not_restore_is_shown_and_is_no_failure(ledger: Desk) -> None:
+HALF = UNDO.format("say", '{ text = "undone" }') + '\nnot_restored = "who was told stays told"'
+
+
+async def test_words_of_a_pair_excuse_no_difference(ledger: Desk) -> None:
+    ledger.configure(HALF)
+    code, found = await prove(ledger)
+    assert (code, verdicts(found)["none"]) == (1, ("broken", False))
+    assert found["rehearsals"][0]["not_restored"] == "who was told stays told"
+
+
+@pytest.mark.parametrize(
+    ("differs", "verdict"),
+    [([r'^\+.*"(id|item)": ', r"[{}\[\]]"], "said"), ([r'^\+.*"id": '], "broken"), ([], "broken")],
+)
+async def test_what_may_differ_is_declared_line_by_line(ledger: Desk, differs: list[str], verdict: str) -> None:
+    ledger.configure(HALF)
+    declared = SAMPLES.replace("[[read]]", f"differs = {json.dumps(differs)}\n[[read]]")
+    (ledger.folder / "samples.toml").write_text(declared, encoding="utf-8")
+    _, found = await prove(ledger)
+    assert verdicts(found)["none"] == (verdict, verdict == "said")
+
+
+async def test_what_an_undo_only_leaves_and_says_is_no_failure(ledger: Desk) -> None:
     ledger.configure('[tools."ledger.add"]\nundo = { leave = "entry ${args.item}" }')
     code, found = await prove(ledger)
     assert (code, verdicts(found)["none"]) == (0, ("said", True))
@@ -100,6 +122,7 @@ async def test_nothing_is_called_unless_the_sandbox_is_named_exactly(ledger: Des
     ("samples", "said"),
     [
         ("[[call]]\ntool = 1\n[[read]]\ntool = 'ledger.look'", "call.0.tool"),
+        (SAMPLES.replace("[[read]]", "differs = ['(']\n[[read]]"), "not a pattern"),
         (SAMPLES.replace("ledger.add", "ledger.ad"), "did you mean ledger.add?"),
         ("read = []\n[[call]]\ntool = 'ledger.add'", "at least one"),
     ],

@@ -18,7 +18,7 @@ def print_scenes(output: Output, scenes: Sequence[Scene]) -> None:
     for each in scenes:
         if each.differences:
             output.text("", escape(f"{_name(each)}, {each.fault.value}: {each.verdict.value}"))
-            output.text(*(f"  {escape(line)}" for line in each.differences))
+            output.text(*(f"  {escape(line)}" for line in _shown(each)))
     failed = sum(not each.passed for each in scenes)
     output.text("", f"{count(len(scenes), 'rehearsal')}, {failed} failed")
 
@@ -26,6 +26,11 @@ def print_scenes(output: Output, scenes: Sequence[Scene]) -> None:
 def _name(scene: Scene) -> str:
     """The call; where it is one of several in a saga, as which."""
     return f"{scene.tool} (step {scene.step})" if scene.step else scene.tool
+
+
+def _shown(scene: Scene) -> tuple[str, ...]:
+    said = scene.differences and scene.not_restored
+    return (*scene.differences, f"The pair says, not restored: {said}") if said else scene.differences
 
 
 def as_json(scenes: Sequence[Scene]) -> JsonObject:
@@ -40,6 +45,7 @@ def as_json(scenes: Sequence[Scene]) -> JsonObject:
                 "passed": each.passed,
                 "saga": each.said,
                 "differences": [*each.differences],
+                "not_restored": each.not_restored,
             }
             for each in scenes
         ],
@@ -53,7 +59,7 @@ def as_junit(scenes: Sequence[Scene]) -> str:
     suite = ET.Element("testsuite", name="saga-mcp prove", tests=str(len(scenes)), failures=str(failed))
     for each in scenes:
         case = ET.SubElement(suite, "testcase", classname=escape(_name(each)), name=each.fault.value)
-        told = "\n".join(map(escape, (each.said, *each.differences)))
+        told = "\n".join(map(escape, (each.said, *_shown(each))))
         if each.passed:
             ET.SubElement(case, "system-out").text = f"{each.verdict.value}: {told}"
         else:

@@ -27,7 +27,7 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Kind, PartAction, StepState
 from saga_mcp.engine.clock import HastyClock
 from saga_mcp.engine.port import Caller
-from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.binding.patterns import matches
 from saga_mcp.tools.port import InvalidArguments, ReadAnswer, ReadFailed, StepFacts, Tool, UpstreamDown
 
 _UP_WITHIN_S = 120.0
@@ -44,7 +44,7 @@ class Verdict(StrEnum):
 
     RESTORED = "restored"
     SAID = "differs as said"
-    """What the pair itself says that its undo does not restore, or leaves."""
+    """By what the samples declare, or because the undo sends nothing and says that it leaves something."""
     PERSON = "left to a person"
     """The world differs, and an attention item says so."""
     BROKEN = "BROKEN"
@@ -65,6 +65,8 @@ class Scene:
     asks_by_itself: bool = False
     """Its undo is a person's work."""
     differences: tuple[str, ...] = ()
+    not_restored: str = ""
+    """What the pair says in words that its undo does not bring back: to be read beside the differences."""
 
     @property
     def passed(self) -> bool:
@@ -180,7 +182,9 @@ def _shown(answer: ReadAnswer) -> str:
 
 
 async def _scene(app: App, world: _World, plan: Plan, acts: Sequence[_Act], fault: Fault) -> Scene:
-    scene = Scene(tool=acts[-1].sample.tool, fault=fault, verdict=Verdict.BROKEN)
+    pairs = (pair for act in acts for pair in (act.tool.pair, *(case.pair for case in act.tool.pair.cases)))
+    not_restored = "; ".join(dict.fromkeys(pair.not_restored for pair in pairs if pair.not_restored))
+    scene = Scene(tool=acts[-1].sample.tool, fault=fault, verdict=Verdict.BROKEN, not_restored=not_restored)
     before = await world.look()
     try:
         with anyio.fail_after(_AT_REST_WITHIN_S):
@@ -190,15 +194,17 @@ async def _scene(app: App, world: _World, plan: Plan, acts: Sequence[_Act], faul
     except TimeoutError:
         return replace(scene, said=f"not at rest within {_AT_REST_WITHIN_S:g} s")
     after = await world.look()
-    differences = tuple(difflib.unified_diff(before, after, "before", "after", n=0, lineterm=""))[2 : _MOST_LINES + 2]
+    changes = tuple(difflib.unified_diff(before, after, "before", "after", n=0, lineterm=""))[2:]
+    differences = changes[:_MOST_LINES]
     for step in saga.steps:
         struck = fault is Fault.BEFORE and step.number == len(acts)
         if step.state is StepState.FAILED and not struck:
             said = f"the call of {step.tool} itself fails: {step.error}"
             return replace(scene, said=said, differences=differences)
+    declared = [pattern for act in acts for pattern in act.sample.differs]
     return replace(
         scene,
-        verdict=_verdict(saga, [act.tool.pair for act in acts], differs=bool(differences)),
+        verdict=_verdict(saga, [line for line in changes if not line.startswith("@@")], declared),
         said=summary(saga),
         asks_by_itself=any(part.spec.action is PartAction.MANUAL for step in saga.steps for part in step.parts or ()),
         differences=differences,
@@ -217,10 +223,14 @@ async def _call_and_abort(app: App, plan: Plan, acts: Sequence[_Act], fault: Fau
     return await engine.rest(saga.id)
 
 
-def _verdict(saga: Saga, pairs: Sequence[Pair], *, differs: bool) -> Verdict:
+def _verdict(saga: Saga, changes: Sequence[str], declared: Sequence[str]) -> Verdict:
+    """Hold the world against what the saga says; words of the pair excuse nothing, since nobody can check them."""
     if reported_state(saga) == NEEDS_ATTENTION or items(saga):
         return Verdict.PERSON
-    if not differs:
+    if not changes:
         return Verdict.RESTORED
-    said = any(pair.not_restored or any(case.pair.not_restored for case in pair.cases) for pair in pairs)
-    return Verdict.SAID if said or tally(saga).residue else Verdict.BROKEN
+    sent = any(part.spec.action is PartAction.CALL for step in saga.steps for part in step.parts or ())
+    if tally(saga).residue and not sent:
+        return Verdict.SAID
+    foreseen = all(any(True for pattern in declared for _ in matches(pattern, line)) for line in changes)
+    return Verdict.SAID if foreseen else Verdict.BROKEN
