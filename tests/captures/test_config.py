@@ -116,6 +116,39 @@ async def test_what_cannot_be_kept_exactly_is_not_touched(h: Harness, folder: Pa
     assert (folder / "a").read_bytes() == content
 
 
+@pytest.mark.parametrize("before", ["old", None])
+@pytest.mark.parametrize("written", ["x" * 5_000_000, "\ufffd"], ids=["too large to be kept", "as if it were no UTF-8"])
+async def test_what_a_step_wrote_need_not_be_kept_to_be_undone(
+    h: Harness, folder: Path, before: str | None, written: str
+) -> None:
+    if before is not None:
+        (folder / "a").write_text(before)
+    saga = h.saga()
+    await saga.call("write_text", path="a", content=written)
+    await saga.abort()
+    assert saga.state == "compensated"
+    assert ((folder / "a").read_text() if (folder / "a").exists() else None) == before
+
+
+async def test_what_a_person_wrote_over_something_large_is_not_overwritten(h: Harness, folder: Path) -> None:
+    (folder / "a").write_text("old")
+    saga = h.saga()
+    await saga.call("write_text", path="a", content="x" * 5_000_000)
+    (folder / "a").write_text("x" * 5_000_000 + "!")
+    await saga.abort()
+    assert (saga.state, (folder / "a").read_text()[-1]) == ("needs_attention", "!")
+
+
+async def test_what_no_undo_would_bring_back_is_not_changed(folder: Path) -> None:
+    config = folder / "saga.toml"
+    config.write_text(config.read_text().replace('when = "${!capture.found}"', 'when = "${capture.found}"'))
+    async with Harness(config) as h:
+        with pytest.raises(CallFailed, match="no undo entry applies") as refused:
+            await h.saga().call("write_text", path="a", content="new")
+    assert refused.value.code == "capture_failed"
+    assert not (folder / "a").exists()
+
+
 async def test_an_undo_reads_what_it_needs_right_before_it_is_sent_and_forced_arguments_are_not_the_agents(
     h: Harness, folder: Path
 ) -> None:

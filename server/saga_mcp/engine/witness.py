@@ -89,7 +89,7 @@ class Witness:
         image: JsonValue = None
         after: JsonValue = None
         if pair.guard is not None and pair.guard.call is None:
-            image = self._image(facts, await self._in_time(pair, lambda: self._shop.looks.capture(pair, facts)))
+            image = self._image(facts, await self._in_time(pair, lambda: self._shop.looks.left(pair, facts)))
         if pair.after is not None:
             after = self._image(facts, await self._in_time(pair, lambda: self._shop.looks.after(pair, facts)))
         return Left(image=image, after=after)

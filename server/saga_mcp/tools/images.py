@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from typing import cast
 
@@ -12,6 +13,12 @@ from saga_mcp.tools.port import ReadAnswer
 def image_of(*, found: bool, result: JsonValue = None, text: str = "") -> JsonObject:
     """What expressions see as `capture` or `after`."""
     return {"found": found, "result": result, "text": text}
+
+
+def digested(image: JsonObject, *, ignore_order: bool) -> JsonObject:
+    """What stands for an image that is too large to be kept: enough to be compared with the like, by `same_image`."""
+    content = _comparable(image, ignore_order=ignore_order)
+    return {"found": image["found"], "sha256": hashlib.sha256(_written(content).encode()).hexdigest()}
 
 
 def size_of(answer: ReadAnswer) -> int:
@@ -27,9 +34,12 @@ def same_image(one: JsonValue, other: JsonValue, *, ignore_order: bool) -> bool:
         other: Another one.
         ignore_order: Lists are compared as bags; a text beside a result is then only another way to write it.
     """
-    if not ignore_order:
-        return _written(one) == _written(other)
-    return _written(_unordered(_without_text(one))) == _written(_unordered(_without_text(other)))
+    one, other = (_comparable(image, ignore_order=ignore_order) for image in (one, other))
+    return _written(one) == _written(other)
+
+
+def _comparable(image: JsonValue, *, ignore_order: bool) -> JsonValue:
+    return _unordered(_without_text(image)) if ignore_order else image
 
 
 def _without_text(image: JsonValue) -> JsonValue:

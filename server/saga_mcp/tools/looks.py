@@ -18,7 +18,7 @@ from saga_mcp.domain.errors import CaptureFailed
 from saga_mcp.domain.events import StepPlan
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.tools.binding import CannotBind, TemplateError, compile_condition, compile_template
-from saga_mcp.tools.images import image_of, same_image, size_of
+from saga_mcp.tools.images import digested, image_of, same_image, size_of
 from saga_mcp.tools.pair import Capture, Pair, Probe, ReadCall, UndoEntry
 from saga_mcp.tools.port import (
     Absent,
@@ -42,6 +42,8 @@ class Seen:
     """What there was: `found`, `result` and `text`, as expressions see it."""
 
     image: JsonObject
+    size: int = 0
+    """Bytes that it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,19 @@ class Looks:
         assert pair.after is not None  # noqa: S101 - see above
         return await self._look(pair.after, step, AFTER_OUTCOME)
 
+    async def left(self, pair: Pair, step: StepFacts) -> Sight:
+        """Read what a guard compares; only for a pair with one that makes the capture again.
+
+        It is never put back. So it need not be exact, and what takes too much to be kept is known by a digest: the undo
+        of a step is not lost for what the step wrote.
+        """
+        assert pair.capture is not None  # noqa: S101 - a pair guarded so has a capture
+        assert pair.guard is not None  # noqa: S101 - see above
+        sight = await self._look(pair.capture, step, BEFORE_INTENT, to_put_back=False)
+        if isinstance(sight, Seen) and sight.size > pair.capture.max_bytes:
+            return Seen(digested(sight.image, ignore_order=pair.guard.ignore_order))
+        return sight
+
     async def guard(self, pair: Pair, step: StepFacts) -> World | NotSeen:
         """Compare the world with how the step left it, and with how it was before; only for a pair with a guard."""
         guard = pair.guard
@@ -102,8 +117,7 @@ class Looks:
         return NotSeen(answer.error or answer.text) if answer.is_error else World.CHANGED
 
     async def _unchanged(self, pair: Pair, step: StepFacts, *, ignore_order: bool) -> World | NotSeen:
-        assert pair.capture is not None  # noqa: S101 - a pair guarded so has a capture
-        now = await self._look(pair.capture, step, BEFORE_INTENT, exactly=False)
+        now = await self.left(pair, step)
         if isinstance(now, NotSeen):
             return now
         if same_image(now.image, step.capture, ignore_order=ignore_order):
@@ -141,28 +155,27 @@ class Looks:
         return await self._read(call, context.step, AFTER_OUTCOME | {"item"}, late_values(context) | {"item": item})
 
     async def _look(
-        self, capture: Capture, step: StepFacts, variables: frozenset[str], *, exactly: bool = True
+        self, capture: Capture, step: StepFacts, variables: frozenset[str], *, to_put_back: bool = True
     ) -> Sight:
         answer = await self._read(capture.call, step, variables)
         if isinstance(answer, ReadFailed):
             return NotSeen(answer.reason)
         values = values_of(step) | {"now": now_of(answer)}
         known = variables | NOW
+        size = size_of(answer)
         try:
             absent = _says_absent(capture.absent_when, answer, known, values)
-            exact = absent or not exactly or _holds(capture.exact_when, known, values)
+            if absent or (capture.null_is_absent and not answer.is_error and answer.result is None):
+                return Seen(image_of(found=False))
+            if answer.is_error:
+                return NotSeen(answer.error or answer.text)
+            if to_put_back and size > capture.max_bytes:
+                return NotSeen(f"what is there takes {size} bytes, more than {capture.max_bytes}")
+            if to_put_back and not _holds(capture.exact_when, known, values):
+                return NotSeen("what is there cannot be read exactly")
         except _NOT_DECIDED as undecided:
             return NotSeen(str(undecided))
-        if absent or (capture.null_is_absent and not answer.is_error and answer.result is None):
-            return Seen(image_of(found=False))
-        if answer.is_error:
-            return NotSeen(answer.error or answer.text)
-        if not exact:
-            return NotSeen("what is there cannot be read exactly")
-        size = size_of(answer)
-        if size > capture.max_bytes:
-            return NotSeen(f"what is there takes {size} bytes, more than {capture.max_bytes}")
-        return Seen(image_of(found=True, result=answer.result, text=answer.text))
+        return Seen(image_of(found=True, result=answer.result, text=answer.text), size)
 
     async def _read(
         self,

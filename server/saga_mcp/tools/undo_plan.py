@@ -22,6 +22,7 @@ from saga_mcp.tools.variables import AFTER_OUTCOME, values_of
 
 _UNKNOWN = "which is not known"
 _ALTERED = "which JSON cannot hold exactly (NaN, deep nesting, objects that are no JSON)"
+_NONE_APPLIES = "no undo entry applies to this call"
 _OF_RESULT = frozenset({"result", "text"})
 _AFTERWARDS = frozenset({"result", "known", "text", "after", "step", "results", "read"})
 """What is not known before a call."""
@@ -143,15 +144,20 @@ class UndoPlan:
         What names the result, or what will be read, is not known yet.
         """
         values = values_of(step, with_results=False)
+        may_apply = not self.entries
         for planned in self.entries:
             if planned.when.names & _AFTERWARDS:
+                may_apply = True
                 continue
             try:
-                if planned.when.holds(values) and not planned.names & _AFTERWARDS:
+                if not planned.when.holds(values):
+                    continue
+                may_apply = True
+                if not planned.names & _AFTERWARDS:
                     list(planned.parts(values))
             except CannotBind as unbound:
                 return f"undo[{planned.number}]: {unbound}"
-        return ""
+        return "" if may_apply else _NONE_APPLIES
 
     def bind(self, step: StepFacts, readers: Container[str] = frozenset()) -> BoundUndo:
         """Build the undo of a step, or say why it cannot be built.
@@ -182,7 +188,7 @@ class UndoPlan:
                 parts.extend(planned.parts(values))
             except CannotBind as unbound:
                 return _unbuilt(f"undo[{planned.number}]: {unbound}")
-        return BoundUndo(parts=tuple(parts)) if held else _unbuilt("no undo entry applies to this call")
+        return BoundUndo(parts=tuple(parts)) if held else _unbuilt(_NONE_APPLIES)
 
 
 def _unbuilt(reason: str) -> BoundUndo:
