@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.servers.behind import Behind, tree
+from tests.servers.behind import Behind, node_server, tree
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -58,6 +58,67 @@ async def test_what_a_person_wrote_since_is_not_overwritten(behind: Behind) -> N
     assert ended["state"] == "needs_attention"
     assert [item["kind"] for item in ended["items"]] == ["guard_conflict"]
     assert (behind.files / "plan").read_text() == "a person's"
+
+
+async def test_a_file_that_a_person_put_in_the_place_of_a_moved_one_stays_there(behind: Behind) -> None:
+    (behind.files / "plan").write_text("old")
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_move_file", source=str(behind.files / "plan"), destination=str(behind.files / "moved"))
+        (behind.files / "moved").write_text("a person's")
+        ended = await agent.abort()
+    assert [item["kind"] for item in ended["items"]] == ["guard_conflict"]
+    assert (behind.files / "moved").read_text() == "a person's"
+    assert not (behind.files / "plan").exists()
+
+
+async def test_what_was_moved_and_then_changed_goes_back(behind: Behind) -> None:
+    files = behind.files
+    (files / "folder").mkdir()
+    (files / "folder" / "plan").write_text("old")
+    before = tree(files)
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_move_file", source=str(files / "folder"), destination=str(files / "moved"))
+        await agent.do("fs_move_file", source=str(files / "moved" / "plan"), destination=str(files / "note"))
+        await agent.do("fs_write_file", path=str(files / "note"), content="new and longer")
+        await agent.do("fs_write_file", path=str(files / "moved" / "more"), content="new")
+        ended = await agent.abort()
+    assert ended["state"] == "compensated", ended
+    assert tree(files) == before
+
+
+@pytest.mark.parametrize("before", ["old", None])
+async def test_what_is_written_may_be_larger_than_what_is_kept(behind: Behind, before: str | None) -> None:
+    if before is not None:
+        (behind.files / "plan").write_text(before)
+    there = tree(behind.files)
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("fs_write_file", path=str(behind.files / "plan"), content="n" * 5_000_000)
+        ended = await agent.abort()
+    assert ended["state"] == "compensated", ended
+    assert tree(behind.files) == there
+
+
+async def test_a_write_that_fails_half_way_is_never_said_to_have_had_no_effect(tmp_path: Path) -> None:
+    behind = Behind(tmp_path, saga="probe_for_s = 1.0\n")
+    command = node_server("@modelcontextprotocol/server-filesystem")
+    behind.files.mkdir()
+    full = ["/bin/sh", "-c", 'trap "" XFSZ; ulimit -f 200; exec "$0" "$@"', *command, str(behind.files)]
+    behind.add("fs", "filesystem", full)
+    (behind.files / "old").write_text("old")
+    async with behind.serve() as agent:
+        await agent.begin()
+        replaced = await agent.try_to("fs_write_file", path=str(behind.files / "old"), content="n" * 900_000)
+        settled = await agent.settled()
+        assert (replaced.is_error, settled["state"]) == (True, "compensated"), settled  # its probe finds it as it was
+        await agent.begin()
+        made = await agent.try_to("fs_write_file", path=str(behind.files / "new"), content="n" * 900_000)
+        settled = await agent.settled()
+    assert 0 < (behind.files / "new").stat().st_size < 900_000
+    assert (behind.files / "old").read_text() == "old"
+    assert (made.is_error, settled["state"]) == (True, "needs_attention"), settled
 
 
 async def test_what_a_person_put_into_a_new_folder_stays_there(behind: Behind) -> None:
