@@ -5,6 +5,7 @@ That they fit the real servers is shown by running those, in tests/servers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -83,6 +84,11 @@ def test_no_preset_takes_words_of_what_is_there_for_an_error(preset: Preset) -> 
     for condition in conditions({**preset.tools}, "absent_when", "done_when"):
         searched = compile_condition(condition, variables=VARIABLES).searched
         assert not {("now",), ("now", "text")} & {*searched}, condition
+
+
+def test_no_guard_of_a_preset_looks_for_words_in_what_is_there(preset: Preset) -> None:
+    for condition in conditions({**preset.tools}, "as_left", "as_before"):
+        assert not re.search(r"now\.text\.(contains|startsWith|endsWith|matches)\(r?['\"]", condition), condition
 
 
 def test_names_are_those_of_the_upstream_wherever_a_tool_is_called() -> None:
