@@ -45,6 +45,29 @@ async def test_an_abort_leaves_the_graph_as_it_was(behind: Behind) -> None:
     assert graph(behind.graph) == before
 
 
+@pytest.mark.parametrize("more", [{}, {"type": "relation"}], ids=["as it is listed", "with more than the server knows"])
+async def test_what_a_call_names_twice_comes_back_as_often_as_it_was_there(
+    behind: Behind, more: dict[str, Any]
+) -> None:
+    before = sorted(behind.graph.read_text().splitlines())
+    cleo: dict[str, Any] = {"name": "Cleo", "entityType": "cat", "observations": ["sleeps"]}
+    owns = {"from": "Ben", "to": "Ada", "relationType": "owns", **more}
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("memory_create_entities", entities=[cleo, cleo])
+        await agent.do("memory_create_relations", relations=[owns, owns])
+        said = {"entityName": "Ben", "contents": ["is here", "is here"]}
+        await agent.do("memory_add_observations", observations=[said, said])
+        forgotten = {"entityName": "Ada", "observations": ["is tall", "is tall"]}
+        await agent.do("memory_delete_observations", deletions=[forgotten, forgotten])
+        await agent.do("memory_delete_relations", relations=[{**KNOWS, **more}, {**KNOWS, **more}])
+        await agent.do("memory_delete_entities", entityNames=["Ben", "Ben"])
+        ended = await agent.abort()
+    assert ended["state"] == "compensated", ended
+    after = [json.dumps(json.loads(line)) for line in behind.graph.read_text().splitlines()]
+    assert sorted(after) == before
+
+
 async def test_what_was_there_before_is_not_taken_away(behind: Behind) -> None:
     before = graph(behind.graph)
     async with behind.serve() as agent:
