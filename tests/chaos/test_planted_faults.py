@@ -95,8 +95,9 @@ def error_counted_as_no_effect() -> AbstractContextManager[object]:
 def failed_undo_counted_as_done() -> AbstractContextManager[object]:
     outcome = undoing.Undoing._outcome  # pyright: ignore[reportPrivateUsage]  # see above
 
-    def kind(self: undoing.Undoing, number: int, part: Part, ended: Any, policy: Any) -> Any:  # noqa: ANN401 - passed on
-        return outcome(self, number, part, Undone() if isinstance(ended, UndoMissed) else ended, policy)
+    def kind(self: undoing.Undoing, saga_id: str, number: int, part: Part, *more: Any) -> Any:  # noqa: ANN401 - passed on
+        ended, policy = more
+        return outcome(self, saga_id, number, part, Undone() if isinstance(ended, UndoMissed) else ended, policy)
 
     return patch.object(undoing.Undoing, "_outcome", kind)
 

@@ -274,6 +274,12 @@ class ChanceUndo:
     def stoppable(self) -> bool:
         return not self.trait.thread
 
+    async def reach(self) -> UndoMissed | None:
+        return None
+
+    async def comes_up(self) -> None:
+        await self.chance.pause()
+
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         chance = self.chance
         await chance.begin()
@@ -282,7 +288,7 @@ class ChanceUndo:
         how = chance.draw(UNDO | OF_THREADS if self.trait.thread else UNDO)
         if how == "unreachable":
             await chance.pause()
-            return UndoMissed(error=how, effect=Effect.NONE, counted=False)
+            return UndoMissed(error=how, effect=Effect.NONE, counted=False, waits_for="the other side")
         effect = str(args["effect"])
         with (
             chance.thread(self.trait.thread),

@@ -140,11 +140,12 @@ def _guard(saga: Saga, step: Step, part: Part, drive: Driving) -> Iterator[Move]
     yield Move(Who.SYSTEM, f"guard {n}: nothing to do", lambda: undo_decisions.undo_unneeded(saga, n, drive))
     changed = Parking(item=ItemKind.GUARD_CONFLICT, message="changed")
     yield Move(Who.SYSTEM, f"guard {n}: changed", lambda: undo_decisions.undo_parked(saga, n, part.id, changed, drive))
+    blind = UndoMiss(effect=Effect.NONE, error="no")
     for parking in (None, Parking(item=ItemKind.DEAD_LETTER, message="no")):
         yield Move(
             Who.SYSTEM,
             f"guard {n}: blind",
-            partial(undo_decisions.undo_unsent, saga, n, part.id, ME, "no", drive, parking=parking),
+            partial(undo_decisions.undo_unsent, saga, n, part.id, ME, blind, drive, parking=parking),
         )
 
 

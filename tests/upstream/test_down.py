@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import signal
+from typing import cast
 
+import anyio
 import pytest
-from tests.upstream.desk import PAIRED, Desk, eventually
+from mcp.client import Client
+from tests.upstream.desk import BOUND_S, PAIRED, Agent, Desk, eventually
+
+from saga_mcp import app
+from saga_mcp.edge.server import build_server
+from saga_mcp.engine.clock import SystemClock
 
 pytestmark = pytest.mark.timeout(180)  # several starts one after the other
 
@@ -61,6 +70,104 @@ async def test_an_undo_waits_for_its_upstream_without_using_up_its_attempts(desk
         desk.switch("down", on=False)
         await agent.until(saga_id, "compensated")
     assert desk.did == ["add a", "remove 7"]
+
+
+SLOW = """
+[tools."ledger.add"]
+[tools."ledger.add".undo]
+tool = "ledger.remove"
+args = { id = "${result.id}" }
+retry = { attempts = 2, first_delay_s = 3600, max_delay_s = 3600 }
+"""
+GUARDED = (
+    SLOW
+    + """
+[tools."ledger.add".guard]
+tool = "ledger.look"
+as_left = "${size(now.result.entries) == 1}"
+as_before = "${size(now.result.entries) == 0}"
+"""
+)
+
+
+async def stranded(desk: Desk, agent: Agent) -> str:
+    """Have an undo meet an upstream that is down; the saga's id."""
+    await agent.until_up()
+    added = await agent.call("ledger_add", item="a", id=7)
+    saga_id = cast("str", added.facts["id"])
+    desk.switch("down")
+    os.kill(desk.pids[-1], signal.SIGKILL)
+    await eventually(lambda: len(desk.pids) >= 3)
+    await agent.call("saga_abort", saga_id=saga_id)
+    with anyio.fail_after(BOUND_S):
+        while "waits for upstream ledger, down since 2" not in await undo_of(agent, saga_id):  # noqa: ASYNC110 - see `until`
+            await anyio.sleep(0.05)
+    return saga_id
+
+
+async def undo_of(agent: Agent, saga_id: str) -> str:
+    status = (await agent.call("saga_status", saga_id=saga_id)).value["structuredContent"]
+    return cast("str", status["steps"][0]["undo"])
+
+
+@pytest.mark.case(91)
+@pytest.mark.parametrize("tools", [SLOW, GUARDED], ids=["plain", "guarded"])
+async def test_an_undo_runs_as_soon_as_its_upstream_is_up_again(desk: Desk, tools: str) -> None:
+    """Its own next try would be up to an hour away."""
+    desk.configure(tools, saga="reply_within_s = 0.2")
+    async with desk.serve() as agent:
+        saga_id = await stranded(desk, agent)
+        assert desk.called("remove") == 0
+        desk.switch("down", on=False)
+        await agent.until(saga_id, "compensated")
+    assert desk.did == ["add a", "remove 7"]
+
+
+async def test_whoever_looks_is_told_what_an_undo_waits_for(desk: Desk) -> None:
+    desk.configure(SLOW, saga="reply_within_s = 0.2")
+    async with desk.serve() as agent:
+        saga_id = await stranded(desk, agent)
+        status = (await agent.call("saga_status", saga_id=saga_id)).value["structuredContent"]
+        said = {
+            command: (await desk.run(*command.split()))[1]
+            for command in ("list", "attention", "doctor", f"show {saga_id}")
+        }
+        _, listed = await desk.run("attention", "--json")
+    assert status["state"] == "compensating"
+    assert "the undo of step 1 (ledger.add) waits for upstream ledger" in status["next"][0]
+    for text in said.values():
+        assert re.search(
+            r"waits for upstream ledger, down since 2[^,]*Z, tried again at 2[^,]*Z or when it is up", text
+        )
+    (waits,) = json.loads(listed)["waits_for_upstreams"]
+    assert (waits["item"], waits["upstream"]) == (f"{saga_id}.1", "ledger")
+
+
+class Leaping(SystemClock):
+    """A clock that a test puts forward, and back-offs that take no time."""
+
+    ahead_s = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead_s
+
+    def jitter(self, longest_s: float) -> float:
+        return min(longest_s, 0.2)
+
+
+async def test_an_upstream_that_stays_down_for_a_day_makes_its_undo_a_dead_letter(desk: Desk) -> None:
+    desk.configure(SLOW, saga="reply_within_s = 0.2")
+    clock = Leaping()
+    async with app.open_app(app.load(desk.config), clock=clock) as opened:
+        server = build_server(opened.engine, opened.catalogue)
+        async with Client(server) as client:
+            agent = Agent(client)
+            saga_id = await stranded(desk, agent)
+            assert "waits" in await undo_of(agent, saga_id)
+            clock.ahead_s = 25 * 3600
+            waiting = await agent.until(saga_id, "needs_attention")
+            assert [item["kind"] for item in waiting["items"]] == ["dead_letter"]
+    assert desk.called("remove") == 0
 
 
 @pytest.mark.case(96)

@@ -19,10 +19,11 @@ import typer
 
 from saga_mcp import app
 from saga_mcp.cli.ground import Ground, open_log, stand_on, stdout_kept_clean
-from saga_mcp.cli.items import rows, waiting
+from saga_mcp.cli.items import outages, rows, waiting
 from saga_mcp.cli.look import servers_words
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count
+from saga_mcp.cli.views import outage_lines
 from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.edge.clean import escape
@@ -238,6 +239,7 @@ async def _sagas(ground: Ground) -> list[Check]:
             found = await rows(log, ground.realm, open_only=True)
             items = await waiting(log, ground.realm)
             others = await log.realms()
+            down = await outages(log, found)
             due = len(await log.busy_sagas(ground.realm))
     except (LogError, CommandFailed) as error:
         return [Check("log", "error", str(error), "see above")]
@@ -247,6 +249,8 @@ async def _sagas(ground: Ground) -> list[Check]:
     if due and not ground.servers():
         says = f"{count(due, 'saga')} left with something due, and no server alive"
         checks.append(Check("sagas", "warn", says, "saga-mcp recover"))
+    again = "start it by hand to see why it does not come up; it is tried by itself too"
+    checks += [Check("sagas", "warn", says, again) for says in outage_lines(down)]
     if items:
         checks.append(Check("sagas", "warn", f"{count(len(items), 'item')} for a person", "saga-mcp attention"))
     return checks

@@ -6,7 +6,7 @@ Reads the log only. More than the domain's own list of items, because ages and q
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
 from saga_mcp.domain.attention import VERBS, Item, items
@@ -14,6 +14,7 @@ from saga_mcp.domain.errors import SagaQuarantined
 from saga_mcp.domain.rollback import in_scope
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, OnUndoFailure, Phase, Urgency
+from saga_mcp.edge.outages import Held, held
 from saga_mcp.log.port import Record, SagaLog, SagaRow
 
 OFFERED = frozenset(
@@ -128,6 +129,16 @@ async def of_saga(log: SagaLog, row: SagaRow) -> list[Waiting]:
         )
         for item in items(saga)
     ]
+
+
+async def outages(log: SagaLog, found: Iterable[SagaRow]) -> list[Held]:
+    """The undos of these sagas that wait for an upstream which is down."""
+    waits: list[Held] = []
+    for row in found:
+        if row.busy and row.phase == Phase.COMPENSATING.value:
+            with contextlib.suppress(SagaQuarantined):
+                waits.extend(held(await log.load(row.id)))
+    return waits
 
 
 async def held_up(log: SagaLog, row: SagaRow) -> int:

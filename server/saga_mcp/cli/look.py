@@ -11,7 +11,18 @@ import typer
 from saga_mcp.cli import views
 from saga_mcp.cli.diff import diff, diff_json
 from saga_mcp.cli.ground import Ground, open_log, stand_on
-from saga_mcp.cli.items import Waiting, blocked, held_up, history, item_at, readable_history, rows, verbs, waiting
+from saga_mcp.cli.items import (
+    Waiting,
+    blocked,
+    held_up,
+    history,
+    item_at,
+    outages,
+    readable_history,
+    rows,
+    verbs,
+    waiting,
+)
 from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
 from saga_mcp.cli.output import CommandFailed, Output, age, count
 from saga_mcp.cli.timeline import timeline, timeline_json
@@ -132,17 +143,20 @@ def list_sagas(
             found = await rows(log, ground.realm, open_only=open_only)
             shown = [views.Listed(row, await held_up(log, row)) for row in found[:limit]]
             left = ground.left_alone(await log.realms())
+            down = await outages(log, found[:limit])
         output = Output(as_json)
         alive = {owner.id: owner.pid for owner in ground.alive()}
         if as_json:
             listed = [views.row_json(each, alive) for each in shown]
-            output.json({**_where(ground), "sagas": [*listed], "total": len(found)})
+            waits = [each.json() for each in down]
+            output.json({**_where(ground), "sagas": [*listed], "total": len(found), "waits_for_upstreams": [*waits]})
             return
         if shown:
             views.saga_table(output, shown, alive, time.time())
         if len(found) > limit:
             output.text(f"... and {len(found) - limit} older: --limit {len(found)}")
         going = any(row.busy for row in found)
+        output.text(*views.outage_lines(down))
         output.text(*left, *_who_goes_on(ground, going=going), f"{views.states(found)}, in {ground.database}")
 
     anyio.run(run)
@@ -158,14 +172,19 @@ def attention(*, config: ConfigOption = None, as_json: JsonOption = False) -> No
     async def run() -> None:
         async with open_log(ground) as log:
             found = await waiting(log, ground.realm)
+            down = await outages(log, await rows(log, ground.realm, open_only=True))
         output = Output(as_json)
         if as_json:
-            output.json({**_where(ground), "items": [views.waiting_json(each) for each in found]})
+            shown = [views.waiting_json(each) for each in found]
+            waits = [each.json() for each in down]
+            output.json({**_where(ground), "items": [*shown], "waits_for_upstreams": [*waits]})
             return
         if found:
             views.waiting_table(output, found, time.time())
         output.text(
-            *_who_goes_on(ground, going=False), f"{count(len(found), 'item')} for a person, in {ground.database}"
+            *views.outage_lines(down),
+            *_who_goes_on(ground, going=bool(down)),
+            f"{count(len(found), 'item')} for a person, in {ground.database}",
         )
 
     anyio.run(run)

@@ -18,6 +18,7 @@ from saga_mcp.domain.duties import busy
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, PartState, Phase, StepState
 from saga_mcp.edge.clean import escape
+from saga_mcp.edge.outages import Held, held, waited_for, waits
 from saga_mcp.edge.wording import waits_for, why
 from saga_mcp.log.port import SagaRow
 
@@ -112,6 +113,7 @@ def _part_json(part: Part, *, values: bool) -> JsonObject:
         "state": part.state.value,
         "attempts": part.tries,
         "error": part.error,
+        "waits": "" if (outage := waited_for(part)) is None else waits(outage),
     }
     if values:
         shown |= {"args": part.spec.args | part.spec.late, "message": part.spec.message}
@@ -215,6 +217,7 @@ def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, lim
     if values:
         for step in steps:
             _values_text(output, step)
+    output.text(*outage_lines(held(saga)))
     if found := items(saga):
         output.text("")
         output.table(("ITEM", "WHAT", "DO"), [(item.name, what(item), do(item)) for item in found])
@@ -265,7 +268,7 @@ def undo_state(step: Step) -> str:
     if step.state is StepState.COMPENSATED and step.person:
         return f"by {escape(step.person)}"
     return "; ".join(
-        f"{part.spec.tool if part.spec.action is PartAction.CALL else part.spec.action.value} {_PARTS[part.state]}"
+        f"{part.spec.tool if part.spec.action is PartAction.CALL else part.spec.action.value} {_part_state(part)}"
         for part in step.parts
     )
 
@@ -279,6 +282,11 @@ _PARTS = {
 }
 
 
+def _part_state(part: Part) -> str:
+    outage = waited_for(part)
+    return _PARTS[part.state] if outage is None else f"waits for upstream {outage.upstream}"
+
+
 def _state(step: Step) -> str:
     flags = [word for word, holds in (("running", step.running), ("landed late", step.late)) if holds]
     return f"{step.state.value} ({', '.join(flags)})" if flags else step.state.value
@@ -286,6 +294,11 @@ def _state(step: Step) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}..."
+
+
+def outage_lines(found: Iterable[Held]) -> list[str]:
+    """What waits for an upstream, a line each; nobody has to settle it."""
+    return [f"{each.name}  {each.words()}: {escape(_cut(each.error))}" for each in found]
 
 
 def states(found: Iterable[SagaRow]) -> str:

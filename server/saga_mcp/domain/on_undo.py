@@ -99,11 +99,11 @@ def apply_undo_event(saga: Saga, event: UndoEvent) -> Saga:
             require(part.state is PartState.INTENDED, f"the part is {part.state}")
             state = PartState.PENDING if event.effect is Effect.NONE else PartState.UNDO_IN_DOUBT
             attempts = part.attempts if event.counted else part.attempts - 1
-            moved = replace(part, state=state, running=False, attempts=attempts, error=event.error)
+            moved = replace(part, state=state, running=False, attempts=attempts, outage=event.outage, error=event.error)
         case UndoFellInDoubt():
             require(part.state is PartState.INTENDED, f"the part is {part.state}")
             error = event.error or event.reason
-            moved = replace(part, state=PartState.UNDO_IN_DOUBT, running=event.running, error=error)
+            moved = replace(part, state=PartState.UNDO_IN_DOUBT, running=event.running, outage=None, error=error)
         case UndoRunEnded():
             require(part.state is PartState.UNDO_IN_DOUBT and part.running, "the undo is not running")
             moved = replace(part, running=False, overdue=False, error=event.error or part.error)
@@ -184,6 +184,7 @@ def _resume(saga: Saga, step: Step, event: UndoResumed) -> Saga:
         state=PartState.PENDING,
         item=None,
         attempts=0,
+        outage=None,
         overwrite=event.overwrite or part.overwrite,
         error="",
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from saga_mcp.domain.events import PartSpec, StepPlan
+from saga_mcp.domain.undo_events import Outage
 from saga_mcp.domain.values import (
     FINAL_PHASES,
     SETTLED_STEPS,
@@ -50,6 +51,8 @@ class Part:
     item: ItemKind | None = None
     urgency: Urgency = Urgency.NORMAL
     owner: str = ""
+    outage: Outage | None = None
+    """What it waits for, where the last attempt found it down."""
     error: str = field(default="", compare=False)
     """The last thing that went wrong, or what a person is asked."""
 

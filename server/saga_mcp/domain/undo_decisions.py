@@ -24,6 +24,7 @@ from saga_mcp.domain.events import (
 from saga_mcp.domain.on_undo import open_to_settling, parkable
 from saga_mcp.domain.rollback import next_undo, undo_probe_due
 from saga_mcp.domain.state import Part, Saga
+from saga_mcp.domain.undo_events import Outage
 from saga_mcp.domain.undo_parts import part_of
 from saga_mcp.domain.values import Effect, ItemKind, PartAction, PartState, SettledBy, Urgency
 
@@ -35,6 +36,7 @@ class UndoMiss:
     effect: Effect
     error: str
     counted: bool = True
+    outage: Outage | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,15 +107,13 @@ def _turn_of(saga: Saga, number: int) -> Part | None:
 
 
 def undo_unsent(
-    saga: Saga, number: int, part: str, owner: str, error: str, driving: Driving, *, parking: Parking | None = None
+    saga: Saga, number: int, part: str, owner: str, miss: UndoMiss, driving: Driving, *, parking: Parking | None = None
 ) -> tuple[Event, ...]:
-    """An attempt came to nothing before anything was sent: it counts, and another follows or a person is asked."""
+    """An attempt came to nothing before anything was sent: another follows, or a person is asked."""
     draft = Draft(saga)
     draft.add_all(undo_intended(saga, number, part, owner))
     if draft.events:
-        draft.add_all(
-            undo_missed(draft.saga, number, part, UndoMiss(effect=Effect.NONE, error=error), driving, parking=parking)
-        )
+        draft.add_all(undo_missed(draft.saga, number, part, miss, driving, parking=parking))
     return draft.close(driving)
 
 
@@ -124,7 +124,16 @@ def undo_missed(
     draft = Draft(saga)
     now = _part(saga, number, part)
     if now.state is PartState.INTENDED:
-        draft.add(UndoFailed(step=number, part=part, effect=miss.effect, counted=miss.counted, error=miss.error))
+        draft.add(
+            UndoFailed(
+                step=number,
+                part=part,
+                effect=miss.effect,
+                counted=miss.counted,
+                outage=miss.outage,
+                error=miss.error,
+            )
+        )
     elif now.state is PartState.UNDO_IN_DOUBT and now.running:
         draft.add(UndoRunEnded(step=number, part=part, error=miss.error))
     after = _part(draft.saga, number, part)

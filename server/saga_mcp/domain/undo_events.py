@@ -30,6 +30,20 @@ class UndoSucceeded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Outage:
+    """An undo waits for an upstream that is down."""
+
+    upstream: str
+    """Its name in the config."""
+    since: float
+    """Wall clock when it was first found to be down, in seconds since the epoch; for people."""
+    again_at: float
+    """Wall clock of the next try, unless it comes up before."""
+    waited_s: float = 0.0
+    """How long of it was watched, over all processes: what counts against the time that it may take (S6.5)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UndoFailed:
     """An undo attempt ended without success; another may follow."""
 
@@ -38,6 +52,8 @@ class UndoFailed:
     effect: Effect
     counted: bool = True
     """False: the upstream could not be reached, which costs time, not attempts (S6.5)."""
+    outage: Outage | None = None
+    """What is waited for then, where that is known."""
     error: str = field(default="", compare=False, metadata=PAYLOAD)
 
 

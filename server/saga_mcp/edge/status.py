@@ -28,6 +28,7 @@ from saga_mcp.domain.values import (
 from saga_mcp.edge import wording
 from saga_mcp.edge.clean import escape, present
 from saga_mcp.edge.look import Look
+from saga_mcp.edge.outages import waited_for, waits
 from saga_mcp.edge.replies import brief
 from saga_mcp.edge.wording import Names
 from saga_mcp.log.port import SagaRow
@@ -127,7 +128,8 @@ def _undo_state(saga: Saga, step: Step) -> str:
     words = {PartState.PENDING: pending, PartState.INTENDED: "running", PartState.WAITING: "waits for a person"}
     done = sum(other.state is PartState.DONE for other in step.parts)
     before = f"{done} of {len(step.parts)} done, " if done else ""
-    return f"{before}{words.get(part.state, 'in doubt')}"
+    outage = waited_for(part)
+    return f"{before}{words.get(part.state, 'in doubt') if outage is None else waits(outage)}"
 
 
 def _undo_error(step: Step) -> str:

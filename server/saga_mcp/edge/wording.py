@@ -15,6 +15,7 @@ from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, Kind, PartAction, Phase, StepState
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.look import Look
+from saga_mcp.edge.outages import held
 
 Names: TypeAlias = Callable[[str], str]
 """From a tool's name in the config to the name agents see."""
@@ -292,6 +293,8 @@ def next_moves(look: Look, *, busy: bool, deadline: str = "") -> list[str]:
             return ["Nothing: everything is kept. saga_begin opens another saga."]
         case Phase.COMPENSATED:
             return ["Fix the cause and start over once with saga_begin, or tell the user."]
+        case Phase.COMPENSATING if waiting := [each.words() for each in held(saga)]:
+            return [f"Tell the user: {'; '.join(waiting)}. The rest is undone after it. The id takes no calls."]
         case Phase.COMPENSATING:
             return ["Wait, then saga_status: the server is undoing it. The id takes no calls."]
         case Phase.ACTIVE if busy:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 from anyio.abc import TaskGroup
@@ -27,6 +27,7 @@ from saga_mcp.domain.undo_decisions import (
     undo_unneeded,
     undo_unsent,
 )
+from saga_mcp.domain.undo_events import Outage
 from saga_mcp.domain.values import Effect, ItemKind, JsonObject, JsonValue, PartAction, PartState
 from saga_mcp.engine.place import misplaced
 from saga_mcp.engine.probing import PROBE_SCHEDULE
@@ -49,6 +50,8 @@ _CHANGED = "it was changed since the step: undoing it would overwrite that"
 _UNDONE = {World.AS_BEFORE: True, World.AS_LEFT: False, World.CHANGED: None}
 """What the world says about an undo of unknown outcome."""
 
+_REACHED_WITHIN_S = 24 * 3600.0
+"""How long an undo waits for an upstream that is down; only time that a process has watched (DESIGN.md 5.1)."""
 _DEADLINE_FACTOR = 10
 """An undo's hard deadline, in time limits (DESIGN.md 5.1)."""
 
@@ -77,6 +80,8 @@ class Undoing:
         self._shop = workshop
         self._tasks = tasks
         self._witness = Witness(workshop, tasks)
+        self._down: dict[tuple[str, int, str], tuple[float, float]] = {}
+        """When a part's upstream was last found down, and when it is tried again, by saga, step and part."""
         self._stopping = False
 
     def stop(self) -> None:
@@ -111,7 +116,7 @@ class Undoing:
         if obstacle is not None:
             await self._shop.decide(saga.id, lambda now, d: undo_parked(now, step.number, part.id, obstacle, d))
             return
-        if await self._held_by_guard(saga, step, part):
+        if await self._waits(saga, step, part) or await self._held_by_guard(saga, step, part):
             return
         me = self._shop.owners.me
         with self._shop.in_hand.holding(saga.id):
@@ -119,6 +124,45 @@ class Undoing:
             sent = self._sent(decided)
             while sent is not None:
                 sent = await self._call(sent)
+
+    async def _waits(self, saga: Saga, step: Step, part: Part) -> bool:
+        """Whether what it calls is down, which would fail the guard's look too; that is appended."""
+        undoer = self._shop.catalogue.undoer(part.spec.tool)
+        down = None if undoer is None else await undoer.reach()
+        if down is None:
+            return False
+        number, me = step.number, self._shop.owners.me
+        miss, parking = self._missed(saga.id, number, part, down, await self.policy(step, part))
+        await self._shop.decide(saga.id, lambda now, d: undo_unsent(now, number, part.id, me, miss, d, parking=parking))
+        return True
+
+    def again_in(self, saga_id: str, number: int, part: Part) -> float | None:
+        """Seconds until a part is tried again that waits for an upstream; None: this process has not planned it."""
+        planned = self._down.get((saga_id, number, part.id)) if part.outage else None
+        return None if planned is None else max(0.0, planned[1] - self._shop.clock.now())
+
+    def _missed(
+        self, saga_id: str, number: int, part: Part, missed: UndoMissed, policy: UndoPolicy
+    ) -> tuple[UndoMiss, Parking | None]:
+        """What is appended of an attempt that failed. One that found its upstream down costs time instead (S6.5)."""
+        slot = (saga_id, number, part.id)
+        found = self._down.pop(slot, None)
+        if not missed.waits_for:
+            used_up = missed.counted and part.attempts >= policy.retry.attempts
+            miss = UndoMiss(effect=missed.effect, error=missed.error, counted=missed.counted)
+            return miss, Parking(item=ItemKind.DEAD_LETTER, message=missed.error) if used_up else None
+        clock = self._shop.clock
+        now, wall = clock.now(), clock.wall()
+        delay_s = clock.jitter(policy.retry.delay_s(part.tries + 1))
+        self._down[slot] = (now, now + delay_s)
+        before = part.outage or Outage(upstream=missed.waits_for, since=wall, again_at=wall)
+        watched_s = 0.0 if found is None or part.outage is None else now - found[0]
+        outage = replace(before, again_at=wall + delay_s, waited_s=before.waited_s + watched_s)
+        miss = UndoMiss(effect=missed.effect, error=missed.error, counted=False, outage=outage)
+        if outage.waited_s < _REACHED_WITHIN_S:
+            return miss, None
+        message = f"{missed.error}; it was down for {_REACHED_WITHIN_S / 3600:g} h: start it, then retry"
+        return miss, Parking(item=ItemKind.DEAD_LETTER, message=message)
 
     async def _held_by_guard(self, saga: Saga, step: Step, part: Part) -> bool:
         """Whether the guard of the step says that nothing is to be sent now; what follows from that is appended."""
@@ -138,8 +182,9 @@ class Undoing:
                 error = f"what is there now could not be read: {reason}"
                 used_up = part.attempts + 1 >= _policy(pair, part).retry.attempts
                 dead = Parking(item=ItemKind.DEAD_LETTER, message=error) if used_up else None
+                miss = UndoMiss(effect=Effect.NONE, error=error)
                 await self._shop.decide(
-                    saga.id, lambda now, d: undo_unsent(now, number, part.id, me, error, d, parking=dead)
+                    saga.id, lambda now, d: undo_unsent(now, number, part.id, me, miss, d, parking=dead)
                 )
         return True
 
@@ -198,7 +243,7 @@ class Undoing:
             outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
             if isinstance(outcome, UndoMissed) and entry is not None and done_already(entry, outcome, context):
                 outcome = Undone(answer=outcome.error)
-            decided = await self._shop.record(saga.id, self._outcome(number, part, outcome, policy))
+            decided = await self._shop.record(saga.id, self._outcome(saga.id, number, part, outcome, policy))
         return self._sent(decided)
 
     async def _entry(self, step: Step, part: Part) -> UndoEntry | None:
@@ -221,14 +266,14 @@ class Undoing:
             return GivesUp(message=f"the undo cannot be built: {unbound}")
         return await _called(undoer, filled, context)
 
-    def _outcome(self, number: int, part: Part, outcome: UndoOutcome | None, policy: UndoPolicy) -> Decider:
+    def _outcome(
+        self, saga_id: str, number: int, part: Part, outcome: UndoOutcome | None, policy: UndoPolicy
+    ) -> Decider:
         match outcome:
             case Undone(answer=answer):
                 return lambda now, d: undo_done(now, number, part.id, answer, d, follow=self._next_intent)
             case UndoMissed():
-                miss = UndoMiss(effect=outcome.effect, error=outcome.error, counted=outcome.counted)
-                used_up = outcome.counted and part.attempts >= policy.retry.attempts
-                parking = Parking(item=ItemKind.DEAD_LETTER, message=outcome.error) if used_up else None
+                miss, parking = self._missed(saga_id, number, part, outcome, policy)
             case GivesUp(message=message):
                 miss = UndoMiss(effect=Effect.NONE, error=message)
                 parking = Parking(item=ItemKind.DEAD_LETTER, message=message)

@@ -25,6 +25,7 @@ from saga_mcp.tools.port import (
     Tool,
     UndoContext,
     Undoer,
+    UndoMissed,
     UndoOutcome,
 )
 from saga_mcp.tools.python import PythonTool
@@ -126,6 +127,14 @@ class FaultyUndo:
     def target_id(self) -> str:
         """The undo's own."""
         return self.inner.target_id
+
+    async def reach(self) -> UndoMissed | None:
+        """As the undo does."""
+        return await self.inner.reach()
+
+    async def comes_up(self) -> None:
+        """As the undo does."""
+        await self.inner.comes_up()
 
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         """Undo, or fail around it."""

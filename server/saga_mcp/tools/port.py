@@ -85,6 +85,8 @@ class UndoMissed:
     effect: Effect
     counted: bool = True
     """False: it could not be reached, which costs time, not attempts (S6.5)."""
+    waits_for: str = ""
+    """Name of the upstream that has to come up first; empty where none is known to be down."""
     text: str = ""
     """The answer's own text and result, for `done_when`; an error without them speaks for itself."""
     result: JsonValue = None
@@ -309,6 +311,14 @@ class Undoer(Protocol):
     @property
     def target_id(self) -> str:
         """Where it acts: a step is undone only where it was done (S1.2)."""
+        ...
+
+    async def reach(self) -> UndoMissed | None:
+        """Wait a short while for what it calls; what became of the attempt where that is down: nothing was sent."""
+        ...
+
+    async def comes_up(self) -> None:
+        """Return when what it calls can be reached, at once where it can be now."""
         ...
 
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:

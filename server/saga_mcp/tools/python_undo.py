@@ -39,6 +39,13 @@ class PythonUndo:
         """The registry's."""
         return self.registry.target_id
 
+    async def reach(self) -> UndoMissed | None:
+        """It runs here."""
+        return None
+
+    async def comes_up(self) -> None:
+        """It runs here."""
+
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         """Undo; stored values that do not fit today's types are for a person, and nothing is called (S6.9)."""
         try:
@@ -73,6 +80,13 @@ class ToolAsUndo:
     def target_id(self) -> str:
         """The registry's."""
         return self.registry.target_id
+
+    async def reach(self) -> UndoMissed | None:
+        """It runs here."""
+        return None
+
+    async def comes_up(self) -> None:
+        """It runs here."""
 
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         """Call it, with the undo's own key."""

@@ -122,6 +122,14 @@ class FailingUndo:
         """The undo's own."""
         return self.inner.target_id
 
+    async def reach(self) -> UndoMissed | None:
+        """As the undo does."""
+        return await self.inner.reach()
+
+    async def comes_up(self) -> None:
+        """As the undo does."""
+        await self.inner.comes_up()
+
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         """Undo, or fail around it."""
         if self.plan.strikes(Fault.UNDO_BEFORE):

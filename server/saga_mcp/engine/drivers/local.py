@@ -71,6 +71,10 @@ class _Drive:
     """Probes and re-sends that run beside the rollback, by duty and step."""
     not_before: dict[tuple[int, str, int], float] = field(default_factory=dict[tuple[int, str, int], float])
     """When the next attempt of an undo part is due, by step, part and tries."""
+    watched: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+    """Undo parts whose upstream is down, by step and part: they are due when it comes up."""
+    up: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+    """Those of them whose upstream has come up since."""
 
 
 class LocalDriver:
@@ -177,7 +181,7 @@ class LocalDriver:
                 if isinstance(duty, Probe | ProbeUndo | Resend | SendApproved):
                     self._beside(saga, duty, drive)
                     continue
-                wait = await self._due_in(duty, drive)
+                wait = await self._due_in(saga_id, duty, drive)
                 if wait > 0:
                     pause = min(pause, wait) if pause else wait
                     continue
@@ -221,23 +225,41 @@ class LocalDriver:
         # Of itself a process knows that it lives, whatever became of its lock: its own calls are still running.
         return owner != self._shop.owners.me and not self._shop.owners.alive(owner)
 
-    async def _due_in(self, duty: Duty, drive: _Drive) -> float:
+    async def _due_in(self, saga_id: str, duty: Duty, drive: _Drive) -> float:
         """Seconds until this duty's back-off is over; 0: now."""
         if not isinstance(duty, RunUndo):
             return 0.0
         part = duty.part
         # A person's "retry" clears both: it goes out at once.
         failed_before = part.attempts > 0 or (part.tries > 0 and part.error != "")
-        return await self._back_off(duty.step, part, drive) if failed_before else 0.0
+        if not failed_before or (duty.step.number, part.id) in drive.up:
+            drive.up.discard((duty.step.number, part.id))
+            return 0.0
+        wait = await self._back_off(saga_id, duty.step, part, drive)
+        if wait > 0 and part.outage is not None and (duty.step.number, part.id) not in drive.watched:
+            drive.watched.add((duty.step.number, part.id))
+            self._tasks.start_soon(self._when_up, duty.step.number, part, drive)
+        return wait
 
-    async def _back_off(self, step: Step, part: Part, drive: _Drive) -> float:
+    async def _when_up(self, number: int, part: Part, drive: _Drive) -> None:
+        """Let a part be tried at once when its upstream comes up."""
+        undoer = self._shop.catalogue.undoer(part.spec.tool)
+        if undoer is not None:
+            await undoer.comes_up()
+            drive.watched.discard((number, part.id))
+            drive.up.add((number, part.id))
+            drive.wake.set()
+
+    async def _back_off(self, saga_id: str, step: Step, part: Part, drive: _Drive) -> float:
         slot = (step.number, part.id, part.tries)
         now = self._shop.clock.now()
         if slot not in drive.not_before:
             policy = await self._undoing.policy(step, part)
             if part.attempts >= policy.retry.attempts:
                 return 0.0
-            drive.not_before[slot] = now + self._shop.clock.jitter(policy.retry.delay_s(part.attempts or part.tries))
+            planned = self._undoing.again_in(saga_id, step.number, part)
+            longest_s = policy.retry.delay_s(part.attempts or part.tries)
+            drive.not_before[slot] = now + (self._shop.clock.jitter(longest_s) if planned is None else planned)
         return drive.not_before[slot] - now
 
     async def _act(self, saga: Saga, duty: Duty) -> None:

@@ -173,13 +173,23 @@ class UpstreamUndo:
         """The upstream's."""
         return self.upstream.declared.target_id
 
-    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
-        """Undo; what does not fit the tool as it is today is for a person, and nothing is sent (S6.9)."""
-        del context  # what it knows stands in the arguments by now
+    async def reach(self) -> UndoMissed | None:
+        """Wait a short while for its upstream, which may be about to come up."""
         try:
             await self.upstream.ready(_READY_WITHIN_S)
         except UpstreamDown as down:
-            return UndoMissed(error=str(down), effect=Effect.NONE, counted=False)
+            return UndoMissed(error=str(down), effect=Effect.NONE, counted=False, waits_for=self.upstream.name)
+        return None
+
+    async def comes_up(self) -> None:
+        """Return when its upstream is up."""
+        await self.upstream.comes_up()
+
+    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
+        """Undo; what does not fit the tool as it is today is for a person, and nothing is sent (S6.9)."""
+        del context  # what it knows stands in the arguments by now
+        if (missed := await self.reach()) is not None:
+            return missed
         known = self.upstream.tools.get(self.tool)
         if known is None:
             return GivesUp(message=f"schema changed: {self.upstream.name}: {self.upstream.lacks(self.tool)}")

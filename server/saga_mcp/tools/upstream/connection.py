@@ -274,6 +274,11 @@ class Upstream:
             raise UpstreamDown(self.name, f"not up within {within_s:g} s")
         return self._link
 
+    async def comes_up(self) -> None:
+        """Return when it is up, however long that takes."""
+        while self._link is None:
+            await self._moved.wait()
+
     async def call(
         self,
         tool: str,
