@@ -91,6 +91,16 @@ def test_a_key_that_was_changed_since_goes_back_into_its_server(desk: Desk) -> N
     assert (told["not_as_before"], TOKEN in Path(told["as_before"]).read_text()) == (["chat"], True)
 
 
+def test_a_person_reads_where_a_changed_key_went_and_where_the_old_one_is(desk: Desk) -> None:
+    before = desk.servers["saga"]
+    change(desk, saga={**before, "env": dict.fromkeys(before["env"], ROTATED)})
+    said = desk.adopt("--revert", "--yes").out
+    assert "chat: with what was changed since in the env of saga-mcp" in said
+    assert f"{desk.file}.before-saga-mcp.1 keeps what was there before" in said
+    assert "Not put back" not in said
+    assert ROTATED not in said
+
+
 @pytest.mark.parametrize("trouble", ["gone", "edited"])
 def test_a_changed_key_of_which_nothing_tells_whose_it_is_is_kept_beside(desk: Desk, trouble: str) -> None:
     before = desk.servers["saga"]
@@ -142,3 +152,10 @@ def test_what_the_client_writes_while_the_person_is_asked_is_not_overwritten(
     answer = desk.adopt("--revert", "--yes")
     assert (answer.code, "changed meanwhile" in answer.err) == (1, True)
     assert list(desk.servers) == ["saga", "late"]
+
+
+def test_who_has_taken_our_entry_out_by_hand_reads_where_the_old_file_is(desk: Desk) -> None:
+    desk.write(chat=MINE)
+    answer = desk.adopt("--revert", "--yes")
+    assert (answer.code, f"before it was adopted is in {desk.file}.before-saga-mcp" in answer.err) == (1, True)
+    assert [path.name for path in kept_beside(desk)] == [".mcp.json.before-saga-mcp"]

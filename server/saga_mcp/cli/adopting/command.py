@@ -134,9 +134,12 @@ def _told_of(back: Reverted, path: Path, *, dry_run: bool) -> Iterator[str]:
     done, took, kept = ("Would put back", "Would take", "would keep") if dry_run else ("Put back", "Took", "keeps")
     yield f"{done} {_named(restored.servers)} in {path}."
     if restored.renewed:
-        yield f"What was changed since in the env of saga-mcp goes into {_named(restored.renewed)}."
-    if restored.not_as_before:
-        yield f"Not put back, since changed: {_named(restored.not_as_before)}. {back.as_before} {kept} it as it was."
+        yield (
+            f"{_named(restored.renewed)}: with what was changed since in the env of saga-mcp. "
+            f"{back.as_before} {kept} what was there before."
+        )
+    if others := [each for each in restored.not_as_before if each not in restored.renewed]:
+        yield f"Not put back, since changed: {_named(others)}. {back.as_before} {kept} it as it was."
     if restored.dropped:
         yield f"Taken out with saga-mcp: {_named(restored.dropped)}. {back.as_adopted} {kept} it as it was."
     if back.config:

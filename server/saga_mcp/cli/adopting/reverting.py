@@ -55,7 +55,9 @@ def revert(file: ClientFile, *, dry_run: bool) -> Reverted:
     """
     ours = our_entry(file)
     if ours is None:
-        raise CommandFailed(f"{file.path} has no saga-mcp in it. Nothing was changed.", code="not_adopted")
+        backup = backup_of(file.path)
+        kept = f" What it was before it was adopted is in {backup}." if backup.exists() else ""
+        raise CommandFailed(f"{file.path} has no saga-mcp in it.{kept} Nothing was changed.", code="not_adopted")
     if file.has_comments:
         raise CommandFailed(_by_hand(file, ours), code="has_comments")
     try:
