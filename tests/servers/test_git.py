@@ -103,6 +103,28 @@ async def test_nothing_is_unstaged_where_a_reset_would_take_more_than_the_step_s
     assert behind.git("ls-files", "--stage", "--debug") == left
 
 
+async def test_what_a_saga_staged_in_several_calls_is_unstaged_and_nothing_else(behind: Behind) -> None:
+    repository = behind.repository
+    behind.saga = 'on_error = "hold"\n'
+    for name in ("one", "two"):
+        (repository / name).write_text(name)
+    before = behind.git("status", "--porcelain")
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("git_git_add", repo_path=str(repository), files=["one"])
+        await agent.try_to("git_git_add", repo_path=str(repository), files=["nowhere"])
+        await agent.do("git_git_add", repo_path=str(repository), files=["two"])
+        ended = await agent.abort()
+        assert (ended["state"], behind.git("status", "--porcelain")) == ("compensated", before), ended
+        await agent.begin()
+        await agent.do("git_git_add", repo_path=str(repository), files=["one"])
+        staged_by_a_person(behind)
+        await agent.do("git_git_add", repo_path=str(repository), files=["two"])
+        ended = await agent.abort()
+    assert [item["kind"] for item in ended["items"]] == ["guard_conflict"]
+    assert behind.git("diff", "--cached", "--name-only") == "one\ntheirs\ntwo\n"
+
+
 async def test_what_a_person_staged_since_stays_staged(behind: Behind) -> None:
     (behind.repository / "new").write_text("new\n")
     async with behind.serve() as agent:

@@ -15,10 +15,11 @@ from anyio.abc import TaskGroup
 from saga_mcp.domain.errors import CaptureFailed
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Observation, observed
-from saga_mcp.domain.values import JsonValue, StepState
+from saga_mcp.domain.values import JsonValue, PartAction, StepState
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.workshop import Decider, Workshop
-from saga_mcp.tools.looks import NotSeen, Seen, World
+from saga_mcp.tools.images import same_image
+from saga_mcp.tools.looks import NotSeen, Seen, World, lock_name
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import StepFacts
 
@@ -26,6 +27,8 @@ T = TypeVar("T")
 
 _BEFOREHAND = 0.8
 """Of the time within which a reply is due."""
+
+_SENDS_NOTHING = frozenset({PartAction.LEAVE, PartAction.NOTHING})
 
 _log = structlog.get_logger(__name__)
 
@@ -36,6 +39,28 @@ class Left:
 
     image: JsonValue = None
     after: JsonValue = None
+
+
+def left_later(saga: Saga, step: Step, pair: Pair) -> tuple[JsonValue, ...]:
+    """Return what later steps of the saga made of the thing that a step is guarded by, and leave so on purpose.
+
+    Only as far as each found what the one before it had left: what somebody else did in between counts as a change.
+    """
+    if pair.guard is None or pair.guard.call is not None:
+        return ()
+    thing = lock_name(pair, step.plan, saga.id)
+    left = [step.image]
+    for later in saga.steps[step.number :]:
+        if later.plan.pair_hash != step.plan.pair_hash or lock_name(pair, later.plan, saga.id) != thing:
+            continue
+        if later.landed is False:
+            continue
+        stays = all(part.spec.action in _SENDS_NOTHING for part in later.parts or ())
+        follows = same_image(later.capture, left[-1], ignore_order=pair.guard.ignore_order)
+        if not (later.landed and later.parts and stays and follows):
+            break
+        left.append(later.image)
+    return tuple(left[1:])
 
 
 class Witness:
@@ -106,10 +131,11 @@ class Witness:
         Of a step in doubt "as before" proves something only some time after its call has ended (S3.4).
         """
         facts = self._shop.known_facts(saga, step)
-        found = await self._in_time(pair, lambda: self._shop.looks.guard(pair, facts))
+        later = left_later(saga, step, pair)
+        found = await self._in_time(pair, lambda: self._shop.looks.guard(pair, facts, later))
         if found is World.AS_BEFORE and step.state is StepState.IN_DOUBT and pair.settle_s:
             await self._shop.clock.sleep(pair.settle_s)
-            found = await self._in_time(pair, lambda: self._shop.looks.guard(pair, facts))
+            found = await self._in_time(pair, lambda: self._shop.looks.guard(pair, facts, later))
         return found
 
     async def _in_time(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeAlias, cast
@@ -97,12 +97,18 @@ class Looks:
             return Seen(digested(sight.image, ignore_order=pair.guard.ignore_order))
         return sight
 
-    async def guard(self, pair: Pair, step: StepFacts) -> World | NotSeen:
-        """Compare the world with how the step left it, and with how it was before; only for a pair with a guard."""
+    async def guard(self, pair: Pair, step: StepFacts, later: Sequence[JsonValue] = ()) -> World | NotSeen:
+        """Compare the world with how the step left it, and with how it was before; only for a pair with a guard.
+
+        Args:
+            pair: As frozen.
+            step: The step.
+            later: Images of what later steps of its saga made of that, and leave so.
+        """
         guard = pair.guard
         assert guard is not None  # noqa: S101 - see above
         if guard.call is None:
-            return await self._unchanged(pair, step, ignore_order=guard.ignore_order)
+            return await self._unchanged(pair, step, (step.image, *later), ignore_order=guard.ignore_order)
         answer = await self._read(guard.call, step, AFTER_OUTCOME)
         if isinstance(answer, ReadFailed):
             return NotSeen(answer.reason)
@@ -116,14 +122,17 @@ class Looks:
             return World.CHANGED
         return NotSeen(answer.error or answer.text) if answer.is_error else World.CHANGED
 
-    async def _unchanged(self, pair: Pair, step: StepFacts, *, ignore_order: bool) -> World | NotSeen:
+    async def _unchanged(
+        self, pair: Pair, step: StepFacts, left: Sequence[JsonValue], *, ignore_order: bool
+    ) -> World | NotSeen:
         now = await self.left(pair, step)
         if isinstance(now, NotSeen):
             return now
         if same_image(now.image, step.capture, ignore_order=ignore_order):
             return World.AS_BEFORE
-        left = step.image is not None and same_image(now.image, step.image, ignore_order=ignore_order)
-        return World.AS_LEFT if left else World.CHANGED
+        known = (image for image in left if image is not None)
+        as_left = any(same_image(now.image, image, ignore_order=ignore_order) for image in known)
+        return World.AS_LEFT if as_left else World.CHANGED
 
     async def probe(self, probe: Probe, step: StepFacts) -> ProbeVerdict:
         """Ask whether a forward action landed."""
