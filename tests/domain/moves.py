@@ -230,7 +230,7 @@ def _undo_observations(saga: Saga, step: Step, part: Part, drive: Driving, *, ra
             )
     if rare:
         yield Move(runs, f"undo {n} overdue", lambda: undo_decisions.undo_overdue(saga, n, part.id))
-    yield Move(runs, f"undo {n} timed out", lambda: undo_decisions.undo_timed_out(saga, n, part.id))
+    yield Move(runs, f"undo {n} timed out", lambda: undo_decisions.undo_goes_on(saga, n, part.id, "timeout"))
     yield Move(runs, f"undo {n} lost", lambda: undo_decisions.undo_lost(saga, n, part.id, "owner_lost", drive))
     yield from _undo_probes(saga, step, part, drive, Who.LATE)
 

@@ -288,7 +288,7 @@ class SagaLife(RuleBasedStateMachine):
         assert call is not None
         n, part, driving = call.step, call.part, self._driving(call.owner)
         if how == "times out":
-            self._append(undo_decisions.undo_timed_out(self.saga, n, part))
+            self._append(undo_decisions.undo_goes_on(self.saga, n, part, "timeout"))
             return
         self.world.undo = None
         if how == "is lost":

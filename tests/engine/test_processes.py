@@ -18,6 +18,7 @@ from saga_mcp.domain.errors import Refused, SagaClosed, SagaNotFound, SagaQuaran
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.saga_decisions import take_over
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.stranded import Attempt
 from saga_mcp.domain.values import OnError, Phase, StepState
 from saga_mcp.engine.port import SagaIdMistyped
 
@@ -210,7 +211,9 @@ async def test_a_saga_whose_recovery_meets_a_bug_does_not_stop_the_others(
         ids = [(await mortal.call("reserve", item=str(number), mode="hang_after")).saga_id for number in range(4)]
         await eventually(lambda: len(world.did("reserve")) == 4)
 
-    def broken(saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: frozenset[int]) -> tuple[Event, ...]:
+    def broken(
+        saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: frozenset[Attempt]
+    ) -> tuple[Event, ...]:
         if saga.id == ids[-1]:
             raise ZeroDivisionError
         return take_over(saga, driving, dead, lasting)

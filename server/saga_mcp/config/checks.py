@@ -32,6 +32,7 @@ class Callables:
         unusable: Names of `[python]` and other tables that could not be read, and of functions (`crm.create_lead`) that
             are not there: what they would be is not known.
         read_only: Which of them only read.
+        lasting: Names of the upstreams whose calls may go on where this process has ended.
     """
 
     schemas: Mapping[str, Mapping[str, Any]]
@@ -39,10 +40,15 @@ class Callables:
     upstreams: Mapping[str, str]
     unusable: frozenset[str]
     read_only: frozenset[str] = frozenset()
+    lasting: frozenset[str] = frozenset()
 
     def target(self, tool: str) -> str:
         """Where a tool acts; empty where it is not known."""
         return self.targets.get(tool) or self.upstreams.get(tool.partition(".")[0], "")
+
+    def outlives_us(self, tool: str) -> bool:
+        """Whether a call of it may go on where this process has ended."""
+        return tool.partition(".")[0] in self.lasting
 
     def is_upstream(self, tool: str) -> bool:
         """Whether it is a tool of an upstream, of which nothing is assumed (S6.4, S6.8)."""

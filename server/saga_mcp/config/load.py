@@ -161,7 +161,14 @@ class _Tools:
         schemas = self._schemas()
         targets = {each: self._target(each.partition(".")[0]) for each in schemas}
         read_only = self._read_only(tables)
-        callables = Callables(schemas, targets, self._upstreams.targets, frozenset(self._unusable), read_only)
+        callables = Callables(
+            schemas,
+            targets,
+            self._upstreams.targets,
+            frozenset(self._unusable),
+            read_only,
+            self._upstreams.lasting,
+        )
         for key, read in alone.items():
             check_alone(key, read, callables, self._findings)
         declared = tuple(

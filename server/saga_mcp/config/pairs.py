@@ -294,6 +294,7 @@ def _entry(undo: UndoTable, callables: Callables) -> UndoEntry:
         action=action,
         tool=undo.tool or "",
         target_id=callables.target(undo.tool or ""),
+        outlives_us=callables.outlives_us(undo.tool or ""),
         args=undo.args,
         when=undo.when,
         each=undo.each,

@@ -76,6 +76,10 @@ class Upstreams:
             f"{name}.{tool}" for name, reached in self._reached.items() for tool in reached.read.table.read_only
         )
         """Names of the tools that change nothing."""
+        self.lasting = frozenset(
+            name for name, reached in self._reached.items() if outlives_us(reached.place, reached.scope)
+        )
+        """Those whose calls may go on where this process has ended."""
 
     def declare(
         self, tables: Mapping[str, Mapping[str, Read[ToolTable]]], on_error: OnError, callables: Callables
@@ -169,7 +173,7 @@ class Upstreams:
                 tool=f"{name}.{tool}",
                 kind=kind,
                 target_id=reached.target_id,
-                outlives_us=outlives_us(reached.place, reached.scope),
+                outlives_us=name in self.lasting,
             )
             own = _rules_of(read.table, rules)
             if tool in tables:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from saga_mcp.domain.on_step import may_be_sent
-from saga_mcp.domain.rollback import frontier, next_undo, rollback_done, undo_probe_due
+from saga_mcp.domain.rollback import frontier, next_undo, rollback_done, undo_probed_now
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import WHOLE_SAGA, Kind, OnError, Phase, StepState
 
@@ -122,7 +122,7 @@ def _compensating(saga: Saga) -> Iterator[Duty]:
         return
     at = frontier(saga)
     part = at[0].next_part if at is not None else None
-    if at is not None and part is not None and not part.running and undo_probe_due(part):
+    if at is not None and part is not None and undo_probed_now(part):
         yield ProbeUndo(at[0], part)
 
 

@@ -32,6 +32,8 @@ class PartSpec:
     """Which entry of the pair's undo list this part came from."""
     idempotent: bool = False
     has_probe: bool = False
+    outlives_us: bool = False
+    """Its call may go on where its connection, its process and we have ended."""
     limits: PartLimits | None = None
     """None: those of its entry in the pair."""
     urgency: Urgency = Urgency.NORMAL

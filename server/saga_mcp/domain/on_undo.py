@@ -145,11 +145,12 @@ def parkable(saga: Saga, step: Step, part: Part) -> bool:
 def open_to_settling(part: Part, by: SettledBy, *, done: bool) -> bool:
     """Whether a late answer or a probe can say what an undo attempt did (S3.6).
 
-    A late success counts whatever became of its part meanwhile. A probe says nothing about a call that still runs.
+    A late success counts whatever became of its part meanwhile. Of a call that still runs a probe says nothing, unless
+    that is elsewhere, where nobody hears its answer, and has had its effect.
     """
     doubtful = part.state is PartState.UNDO_IN_DOUBT or part.item is ItemKind.UNDO_IN_DOUBT
     if by is SettledBy.PROBE:
-        return doubtful and not part.running
+        return doubtful and (not part.running or (done and part.spec.outlives_us))
     given_up = part.state in {PartState.PENDING, PartState.WAITING} and part.tries > 0
     return doubtful or (done and given_up)
 

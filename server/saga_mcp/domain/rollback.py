@@ -84,6 +84,11 @@ def undo_probe_due(part: Part) -> bool:
     return part.state is PartState.UNDO_IN_DOUBT and part.spec.has_probe and not part.probes_ended
 
 
+def undo_probed_now(part: Part) -> bool:
+    """Whether it is asked now: of a call elsewhere also while it counts as running, for nobody hears its answer."""
+    return undo_probe_due(part) and (not part.running or part.spec.outlives_us)
+
+
 def waits_for_calls(saga: Saga) -> bool:
     """Whether a rollback still waits for forward actions to end (DESIGN.md rule 5)."""
     return saga.running > 0 or saga.unended > 0

@@ -31,6 +31,7 @@ from saga_mcp.domain.events import (
 )
 from saga_mcp.domain.on_saga import blocks_commit
 from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.stranded import Attempt
 from saga_mcp.domain.takeover import lost
 from saga_mcp.domain.values import (
     WHOLE_SAGA,
@@ -299,7 +300,7 @@ def finish_rollback(saga: Saga, driving: Driving) -> tuple[Event, ...]:
 
 
 def take_over(
-    saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: Collection[int] = ()
+    saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: Collection[Attempt] = ()
 ) -> tuple[Event, ...]:
     """Record what became of a dead process's work, and drive the saga from now on; none where somebody living does."""
     if saga.driver != driving.driver and saga.driver and not dead(saga.driver):

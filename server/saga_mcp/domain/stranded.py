@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from saga_mcp.domain.draft import Draft, Driving
 from saga_mcp.domain.events import Event
-from saga_mcp.domain.state import Saga
+from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.step_decisions import Miss, missed, run_lost
 from saga_mcp.domain.undo_decisions import UndoMiss, undo_lost, undo_missed
 from saga_mcp.domain.values import Effect, Kind
@@ -30,17 +30,28 @@ class Attempt:
     generation: int = 0
 
 
+def attempt_of(step: Step, part: Part | None = None) -> Attempt:
+    """The latest attempt of a step, or of a part of its undo."""
+    if part is None:
+        return Attempt(step.number, step.attempts)
+    return Attempt(step.number, part.tries, part.id, part.generation)
+
+
 def attempts_of(saga: Saga, owner: str) -> tuple[Attempt, ...]:
     """The attempts that `owner` has not ended."""
-    forward = [Attempt(step.number, step.attempts) for step in saga.loose_steps if step.running and step.owner == owner]
+    forward = [attempt_of(step) for step in saga.loose_steps if step.running and step.owner == owner]
     undone = saga.find_step(saga.undoing)
     parts = () if undone is None else undone.parts or ()
-    undos = [
-        Attempt(saga.undoing, part.tries, part.id, part.generation)
-        for part in parts
-        if part.running and part.owner == owner
-    ]
+    undos = [attempt_of(saga.step(saga.undoing), part) for part in parts if part.running and part.owner == owner]
     return (*forward, *undos)
+
+
+def outlives_us(saga: Saga, attempt: Attempt) -> bool:
+    """Whether an attempt that has not ended may go on where its owner has."""
+    step = saga.step(attempt.step)
+    if not attempt.part:
+        return step.plan.outlives_us
+    return any(part.id == attempt.part and part.spec.outlives_us for part in step.parts or ())
 
 
 def end_stranded(

@@ -11,13 +11,14 @@ from saga_mcp.domain.draft import Bind, Draft, Driving
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import goes_on, run_lost
-from saga_mcp.domain.undo_decisions import undo_lost
+from saga_mcp.domain.stranded import Attempt, attempt_of
+from saga_mcp.domain.undo_decisions import undo_goes_on, undo_lost
 from saga_mcp.domain.values import StepState
 
 _REASON = "owner_lost"
 
 
-def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind, lasting: Collection[int] = ()) -> tuple[Event, ...]:
+def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind, lasting: Collection[Attempt] = ()) -> tuple[Event, ...]:
     """What became of actions whose owner is proved dead.
 
     A tool that runs inside the process that calls it, or in a child of it, has ended with it. One that runs elsewhere
@@ -27,14 +28,14 @@ def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind, lasting: Collectio
         saga: the current state.
         dead: whether an owner id is proved dead.
         bind: builds the undo of a step that falls in doubt, without a result (S6.1).
-        lasting: steps whose call runs elsewhere, and whose hard deadline has not passed.
+        lasting: attempts that run elsewhere, and whose hard deadline has not passed.
     """
     draft = Draft(saga)
     driving = Driving(driver=saga.driver, bind=bind)
     for step in saga.loose_steps:
         if (step.running or step.state is StepState.INTENDED) and not step.exhausted and dead(step.owner):
             now = draft.step(step.number)
-            lasts = now.running and now.number in lasting
+            lasts = now.running and attempt_of(now) in lasting
             draft.add_all(
                 goes_on(draft.saga, now.number, reason=_REASON, driving=driving)
                 if lasts
@@ -44,7 +45,12 @@ def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind, lasting: Collectio
         number = saga.undoing
         for part in saga.step(number).parts or ():
             if part.running and dead(part.owner):
-                draft.add_all(undo_lost(draft.saga, number, part.id, _REASON, driving))
+                lasts = attempt_of(saga.step(number), part) in lasting
+                draft.add_all(
+                    undo_goes_on(draft.saga, number, part.id, _REASON)
+                    if lasts
+                    else undo_lost(draft.saga, number, part.id, _REASON, driving)
+                )
     return draft.drafted()
 
 

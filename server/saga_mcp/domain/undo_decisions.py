@@ -154,11 +154,11 @@ def _parked(number: int, part: str, parking: Parking) -> UndoParked:
     return UndoParked(step=number, part=part, item=parking.item, message=parking.message, urgency=parking.urgency)
 
 
-def undo_timed_out(saga: Saga, number: int, part: str) -> tuple[Event, ...]:
+def undo_goes_on(saga: Saga, number: int, part: str, reason: str) -> tuple[Event, ...]:
     """The wait for an undo ended, the call did not."""
     if _part(saga, number, part).state is not PartState.INTENDED:
         return ()
-    return (UndoFellInDoubt(step=number, part=part, reason="timeout", running=True),)
+    return (UndoFellInDoubt(step=number, part=part, reason=reason, running=True),)
 
 
 def undo_overdue(saga: Saga, number: int, part: str) -> tuple[Event, ...]:

@@ -4,34 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import anyio
 import structlog
-from anyio.abc import TaskGroup
+from anyio.abc import TaskGroup, TaskStatus
 
-from saga_mcp.domain.duties import ProbeUndo, RunUndo
+from saga_mcp.domain.duties import RunUndo
 from saga_mcp.domain.events import Event
-from saga_mcp.domain.ids import undo_key
 from saga_mcp.domain.rollback import next_undo
 from saga_mcp.domain.state import Part, Saga, Step
-from saga_mcp.domain.stranded import Attempt
+from saga_mcp.domain.stranded import Attempt, attempt_of, attempts_of
 from saga_mcp.domain.undo_decisions import (
     Parking,
     UndoMiss,
     undo_done,
+    undo_goes_on,
     undo_intended,
     undo_lost,
     undo_missed,
     undo_overdue,
     undo_parked,
-    undo_probed,
-    undo_timed_out,
     undo_unneeded,
     undo_unsent,
 )
 from saga_mcp.domain.undo_events import Outage
 from saga_mcp.domain.values import Effect, ItemKind, JsonObject, JsonValue, PartAction, PartState
 from saga_mcp.engine.place import misplaced
-from saga_mcp.engine.probing import PROBE_SCHEDULE
-from saga_mcp.engine.supervise import Limits, Supervised, within
+from saga_mcp.engine.supervise import Limits, Supervised
+from saga_mcp.engine.undo_probing import begun, context_of, entry_of
 from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
@@ -47,8 +46,7 @@ _log = structlog.get_logger(__name__)
 
 _CHANGED = "it was changed since the step: undoing it would overwrite that"
 
-_UNDONE = {World.AS_BEFORE: True, World.AS_LEFT: False, World.CHANGED: None}
-"""What the world says about an undo of unknown outcome."""
+_LOST = "its connection was lost"
 
 _REACHED_WITHIN_S = 24 * 3600.0
 """How long an undo waits for an upstream that is down; only time that a process has watched (DESIGN.md 5.1)."""
@@ -62,6 +60,11 @@ class UndoPolicy:
 
     retry: Retry
     timeout_s: float
+
+    @property
+    def hard_deadline_s(self) -> float:
+        """From an attempt's beginning (DESIGN.md 5.1)."""
+        return self.timeout_s * _DEADLINE_FACTOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +170,7 @@ class Undoing:
     async def _held_by_guard(self, saga: Saga, step: Step, part: Part) -> bool:
         """Whether the guard of the step says that nothing is to be sent now; what follows from that is appended."""
         pair = await self._shop.pair(step)
-        if pair.guard is None or part.overwrite or part.registered or _begun(step):
+        if pair.guard is None or part.overwrite or part.registered or begun(step):
             return False
         number, me = step.number, self._shop.owners.me
         match await self._witness.world(saga, step, pair):
@@ -222,34 +225,60 @@ class Undoing:
         undoer = self._shop.catalogue.undoer(part.spec.tool)
         assert undoer is not None  # noqa: S101 - a missing undoer is an obstacle
         policy = await self.policy(step, part)
-        context = self._context(saga, step, part)
+        context = context_of(self._shop, saga, step, part)
         limits = Limits(
             timeout_s=policy.timeout_s,
-            hard_deadline_s=policy.timeout_s * _DEADLINE_FACTOR,
+            hard_deadline_s=policy.hard_deadline_s,
             stoppable=undoer.stoppable,
         )
 
         async def timed_out() -> None:
-            await self._shop.record(saga.id, lambda now, _: undo_timed_out(now, number, part.id))
+            await self._shop.record(saga.id, lambda now, _: undo_goes_on(now, number, part.id, "timeout"))
 
         async def overdue() -> None:
             """A thread cannot be stopped: nothing else is undone before it ends, or a person says that it did."""
             _log.error("undo_overdue", saga_id=saga.id, step=number, part=part.id, tool=part.spec.tool)
             await self._shop.record(saga.id, lambda now, _: undo_overdue(now, number, part.id))
 
-        entry = await self._entry(step, part)
+        entry = entry_of(await self._shop.pair(step), part)
+        attempt = attempt_of(step, part)
+        until = self._shop.clock.now() + policy.hard_deadline_s
         call = Supervised(lambda: self._send(undoer, part, entry, context), limits, self._shop.clock, self._tasks)
-        with self._shop.in_hand.sending(saga.id, Attempt(number, part.tries, part.id, part.generation)):
+        with self._shop.in_hand.sending(saga.id, attempt):
             outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
             if isinstance(outcome, UndoMissed) and entry is not None and done_already(entry, outcome, context):
                 outcome = Undone(answer=outcome.error)
-            decided = await self._shop.record(saga.id, self._outcome(saga.id, number, part, outcome, policy))
-        return self._sent(decided)
+            end = self._outcome(saga.id, number, part, outcome, policy)
+            lasts = isinstance(outcome, UndoMissed) and not outcome.end_known and part.spec.outlives_us
+            if not lasts:
+                return self._sent(await self._shop.record(saga.id, end))
+            await self._shop.record(saga.id, lambda now, _: undo_goes_on(now, number, part.id, _LOST))
+        await self._tasks.start(self._outlast, saga.id, attempt, until, end)
+        return None
 
-    async def _entry(self, step: Step, part: Part) -> UndoEntry | None:
-        """The entry of the pair that the part comes from; None: the call registered it."""
-        pair = await self._shop.pair(step)
-        return pair.undo[part.spec.entry] if 0 <= part.spec.entry < len(pair.undo) else None
+    async def _outlast(
+        self,
+        saga_id: str,
+        attempt: Attempt,
+        until: float,
+        end: Decider,
+        *,
+        task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        """Let an attempt elsewhere that will bring no answer count as running until then (S3.3).
+
+        Beside the rollback, which asks meanwhile what became of it.
+        """
+        me = self._shop.owners.me
+        try:
+            with self._shop.in_hand.holding(saga_id), self._shop.in_hand.sending(saga_id, attempt):
+                task_status.started()
+                await self._shop.clock.sleep(until - self._shop.clock.now())
+                await self._shop.record(
+                    saga_id, lambda now, driving: end(now, driving) if attempt in attempts_of(now, me) else ()
+                )
+        except Exception:  # noqa: BLE001 - nothing that goes wrong with one undo may end the others
+            _log.exception("undo_end_not_recorded", saga_id=saga_id, step=attempt.step)
 
     async def _send(self, undoer: Undoer, part: Part, entry: UndoEntry | None, context: UndoContext) -> UndoOutcome:
         """Call the undo with what only this moment knows."""
@@ -299,58 +328,6 @@ class Undoing:
             return ()
         return undo_intended(saga, turn.step.number, turn.part.id, self._shop.owners.me)
 
-    async def probe(self, saga: Saga, duty: ProbeUndo) -> None:
-        """Ask whether an in-doubt undo took effect, until there is a verdict or no time left (S6.4).
-
-        What is not undone so far may be on its way until the attempt's end lies `settle_s` back (S3.4).
-        """
-        number, part = duty.step.number, duty.part
-        try:
-            pair = await self._shop.pair(duty.step)
-        except PairUnreadable:
-            await self._shop.decide(saga.id, lambda now, d: undo_probed(now, number, part.id, done=None, driving=d))
-            return
-        clock = self._shop.clock
-        began = clock.now()
-        verdict: bool | None = None
-        for attempt in range(1, 1_000):
-            asked_at = clock.now() - began
-            verdict = await self._ask(saga, duty.step, part, pair)
-            if verdict or (verdict is False and asked_at >= pair.settle_s):
-                break
-            verdict = None
-            left = max(self._shop.settings.probe_for_s, pair.settle_s) - (clock.now() - began)
-            if left <= 0 and asked_at >= pair.settle_s:
-                break
-            await clock.sleep(max(0.0, min(PROBE_SCHEDULE.delay_s(attempt), left)))
-        done = verdict
-        await self._shop.decide(saga.id, lambda now, d: undo_probed(now, number, part.id, done=done, driving=d))
-
-    async def _ask(self, saga: Saga, step: Step, part: Part, pair: Pair) -> bool | None:
-        """Whether the undo took effect; None: no verdict. A guard tells it too."""
-        entry = await self._entry(step, part)
-        if entry is not None and entry.probe is not None:
-            probe, context = entry.probe, self._context(saga, step, part)
-            return await within(
-                entry.timeout_s, lambda: self._shop.looks.probe_undo(probe, context), self._tasks, self._shop.clock
-            )
-        if pair.guard is None or _begun(step):
-            return None
-        world = await self._witness.world(saga, step, pair)
-        return None if isinstance(world, NotSeen) else _UNDONE[world]
-
-    def _context(self, saga: Saga, step: Step, part: Part) -> UndoContext:
-        return UndoContext(
-            step=self._shop.known_facts(saga, step),
-            undo_key=undo_key(self._shop.key(saga, step.number), part.id, part.generation),
-            cause=saga.cause,
-        )
-
-
-def _begun(step: Step) -> bool:
-    """Whether a part of the pair's undo has changed the world: what the guard compares with is gone."""
-    return any(part.state is PartState.DONE and part.tries and not part.registered for part in step.parts or ())
-
 
 def _target(pair: Pair, step: Step, part: Part) -> str:
     """Where the undo acted when it was frozen; what a call registers itself is of its own registry."""
@@ -375,4 +352,4 @@ async def _called(undoer: Undoer, args: JsonObject, context: UndoContext) -> Und
         return await undoer.undo(args, context)
     except Exception:  # noqa: BLE001 - see above
         _log.exception("undo_adapter_failed")
-        return UndoMissed(error="internal error", effect=Effect.UNKNOWN)
+        return UndoMissed(error="internal error", effect=Effect.UNKNOWN, end_known=False)

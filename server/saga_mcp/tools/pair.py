@@ -97,6 +97,8 @@ class UndoEntry:
     urgency: Urgency = Urgency.NORMAL
     target_id: str = ""
     """Where `tool` acted when this was frozen (S1.2)."""
+    outlives_us: bool = False
+    """Its call may go on where this process has ended."""
     idempotent: bool = False
     needs_result: bool = False
     """Never built without a known result, whatever its arguments name."""

@@ -87,6 +87,8 @@ class UndoMissed:
     """False: it could not be reached, which costs time, not attempts (S6.5)."""
     waits_for: str = ""
     """Name of the upstream that has to come up first; empty where none is known to be down."""
+    end_known: bool = True
+    """False: there was no answer, and the call may still go on."""
     text: str = ""
     """The answer's own text and result, for `done_when`; an error without them speaks for itself."""
     result: JsonValue = None

@@ -110,6 +110,7 @@ class PlannedEntry:
             entry=self.number,
             idempotent=self.entry.idempotent,
             has_probe=self.probed,
+            outlives_us=self.entry.outlives_us,
             urgency=self.entry.urgency,
             args=cast("JsonObject", self.args.bind(values)),
             late=dict(self.late),

@@ -31,8 +31,11 @@ from saga_mcp.domain.duties import (
 from saga_mcp.domain.errors import LogConflict, LogUnavailable, SagaQuarantined
 from saga_mcp.domain.saga_decisions import abort_as_due, finish_rollback, take_over
 from saga_mcp.domain.state import Part, Saga, Step
+from saga_mcp.domain.stranded import Attempt, attempts_of, outlives_us
+from saga_mcp.domain.undo_parts import part_of
 from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.supervise import wait_for
+from saga_mcp.engine.undo_probing import UndoProbing
 from saga_mcp.engine.undoing import Undoing
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import SagaRow
@@ -85,10 +88,11 @@ class LocalDriver:
         self._tasks = tasks
         self._undoing = Undoing(workshop, tasks)
         self._probing = Probing(workshop, tasks)
+        self._undo_probing = UndoProbing(workshop, tasks)
         self._drives: dict[str, _Drive] = {}
         self._trouble: dict[str, tuple[int, float]] = {}
-        self._noticed: dict[tuple[str, int, int], float] = {}
-        """Since when calls are known to have lost their owner, by saga, step and attempt."""
+        self._noticed: dict[tuple[str, Attempt], float] = {}
+        """Since when attempts are known to have lost their owner, by saga."""
         self._changed = anyio.Event()
         self._watched = anyio.Event()
         self._waiting = 0
@@ -206,20 +210,26 @@ class LocalDriver:
             return decided.saga
         return saga
 
-    async def _lasting(self, saga: Saga) -> frozenset[int]:
-        """Steps of dead owners whose call runs elsewhere, until its hard deadline has passed since this was noticed."""
-        lasting: set[int] = set()
+    async def _lasting(self, saga: Saga) -> frozenset[Attempt]:
+        """Attempts of dead owners that run elsewhere, until their hard deadline has passed since this was noticed."""
+        dead = [owner for owner in owners(saga) if self._dead(owner)]
+        elsewhere = {each for owner in dead for each in attempts_of(saga, owner) if outlives_us(saga, each)}
+        for slot in [slot for slot in self._noticed if slot[0] == saga.id and slot[1] not in elsewhere]:
+            del self._noticed[slot]
         now = self._shop.clock.now()
-        for step in saga.loose_steps:
-            slot = (saga.id, step.number, step.attempts)
-            if not (step.running and step.plan.outlives_us and self._dead(step.owner)):
-                self._noticed.pop(slot, None)
-                continue
-            since = self._noticed.setdefault(slot, now)
+        lasting: set[Attempt] = set()
+        for attempt in elsewhere:
+            since = self._noticed.setdefault((saga.id, attempt), now)
             with contextlib.suppress(PairUnreadable):  # then nothing will be sent for it either
-                if now - since < (await self._shop.pair(step)).hard_deadline_s:
-                    lasting.add(step.number)
+                if now - since < await self._hard_deadline_s(saga, attempt):
+                    lasting.add(attempt)
         return frozenset(lasting)
+
+    async def _hard_deadline_s(self, saga: Saga, attempt: Attempt) -> float:
+        step = saga.step(attempt.step)
+        pair = await self._shop.pair(step)
+        part = part_of(step, attempt.part)
+        return pair.hard_deadline_s if part is None else (await self._undoing.policy(step, part)).hard_deadline_s
 
     def _dead(self, owner: str) -> bool:
         # Of itself a process knows that it lives, whatever became of its lock: its own calls are still running.
@@ -285,7 +295,7 @@ class LocalDriver:
                 case Probe():
                     await self._probing.run(saga, number)
                 case ProbeUndo():
-                    await self._undoing.probe(saga, duty)
+                    await self._undo_probing.run(saga, duty)
                 case Resend():
                     assert self._resender is not None  # noqa: S101 - given at start
                     await self._resender.resend(saga, number)

@@ -207,8 +207,8 @@ class UpstreamUndo:
                 return UndoMissed(error=message, effect=self.answers.declined(code, message, decoded))
             case NotSent(reason=reason):
                 return UndoMissed(error=reason, effect=Effect.NONE, counted=False)
-            case Broken(reason=reason):
-                return UndoMissed(error=reason, effect=Effect.UNKNOWN)
+            case Broken(reason=reason, end_known=end_known):
+                return UndoMissed(error=reason, effect=Effect.UNKNOWN, end_known=end_known)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,102 @@
+"""Asks whether an in-doubt undo took effect, until there is a verdict or no time left (SEMANTICS.md S6.4)."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+from anyio.abc import TaskGroup
+
+from saga_mcp.domain.duties import ProbeUndo
+from saga_mcp.domain.ids import undo_key
+from saga_mcp.domain.rollback import undo_probed_now
+from saga_mcp.domain.state import Part, Saga, Step
+from saga_mcp.domain.undo_decisions import undo_probed
+from saga_mcp.domain.undo_parts import part_of
+from saga_mcp.domain.values import PartState
+from saga_mcp.engine.probing import PROBE_SCHEDULE
+from saga_mcp.engine.supervise import within
+from saga_mcp.engine.witness import Witness
+from saga_mcp.engine.workshop import Workshop
+from saga_mcp.tools.looks import NotSeen, World
+from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
+from saga_mcp.tools.port import UndoContext
+
+_UNDONE = {World.AS_BEFORE: True, World.AS_LEFT: False, World.CHANGED: None}
+"""What the world says about an undo of unknown outcome."""
+
+
+class UndoProbing:
+    """Probes the undos that are in doubt."""
+
+    def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
+        self._shop = workshop
+        self._tasks = tasks
+        self._witness = Witness(workshop, tasks)
+
+    async def run(self, saga: Saga, duty: ProbeUndo) -> None:
+        """Probe one part, until a verdict is stored or there is no time left.
+
+        What is not undone so far may be on its way until the attempt's end lies `settle_s` back (S3.4); one elsewhere
+        is asked about before its end, too.
+        """
+        number, part = duty.step.number, duty.part
+        try:
+            pair = await self._shop.pair(duty.step)
+        except PairUnreadable:
+            await self._shop.decide(saga.id, lambda now, d: undo_probed(now, number, part.id, done=None, driving=d))
+            return
+        clock = self._shop.clock
+        began = math.inf if part.running else clock.now()
+        verdict: bool | None = None
+        for attempt in itertools.count(1):
+            asked_at = clock.now() - began
+            verdict = await self._ask(saga, duty.step, part, pair)
+            if verdict or (verdict is False and asked_at >= pair.settle_s):
+                break
+            verdict = None
+            if began == math.inf:
+                now = part_of((await self._shop.log.load(saga.id)).step(number), part.id)
+                if now is None or now.generation != part.generation or not undo_probed_now(now):
+                    return
+                began = math.inf if now.running else clock.now()
+                await clock.sleep(PROBE_SCHEDULE.delay_s(attempt))
+                continue
+            left = max(self._shop.settings.probe_for_s, pair.settle_s) - (clock.now() - began)
+            if left <= 0 and asked_at >= pair.settle_s:
+                break
+            await clock.sleep(max(0.0, min(PROBE_SCHEDULE.delay_s(attempt), left)))
+        done = verdict
+        await self._shop.decide(saga.id, lambda now, d: undo_probed(now, number, part.id, done=done, driving=d))
+
+    async def _ask(self, saga: Saga, step: Step, part: Part, pair: Pair) -> bool | None:
+        """Whether the undo took effect; None: no verdict. A guard tells it too."""
+        entry = entry_of(pair, part)
+        if entry is not None and entry.probe is not None:
+            probe, context = entry.probe, context_of(self._shop, saga, step, part)
+            return await within(
+                entry.timeout_s, lambda: self._shop.looks.probe_undo(probe, context), self._tasks, self._shop.clock
+            )
+        if pair.guard is None or begun(step):
+            return None
+        world = await self._witness.world(saga, step, pair)
+        return None if isinstance(world, NotSeen) else _UNDONE[world]
+
+
+def entry_of(pair: Pair, part: Part) -> UndoEntry | None:
+    """The entry of the pair that the part comes from; None: the call registered it."""
+    return pair.undo[part.spec.entry] if 0 <= part.spec.entry < len(pair.undo) else None
+
+
+def context_of(shop: Workshop, saga: Saga, step: Step, part: Part) -> UndoContext:
+    """What the undo, and whoever asks about it, is told."""
+    return UndoContext(
+        step=shop.known_facts(saga, step),
+        undo_key=undo_key(shop.key(saga, step.number), part.id, part.generation),
+        cause=saga.cause,
+    )
+
+
+def begun(step: Step) -> bool:
+    """Whether a part of the pair's undo has changed the world: what the guard compares with is gone."""
+    return any(part.state is PartState.DONE and part.tries and not part.registered for part in step.parts or ())
