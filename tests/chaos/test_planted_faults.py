@@ -24,7 +24,7 @@ from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.step_decisions import Miss
 from saga_mcp.domain.undo_decisions import UndoMiss
 from saga_mcp.domain.values import Effect, PartState, StepState
-from saga_mcp.engine import forward, probing, undoing
+from saga_mcp.engine import forward, probing, undo_probing, undoing
 from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.first_turn import FirstTurns
 from saga_mcp.engine.workshop import Workshop
@@ -143,7 +143,7 @@ def new_key_for_each_attempt() -> AbstractContextManager[object]:
     def fresh(key: str, part: str, generation: int) -> str:
         return f"{key}.u{part}.g{generation + next(numbers)}"
 
-    return patch.object(undoing, "undo_key", fresh)
+    return patch.object(undo_probing, "undo_key", fresh)
 
 
 def no_verdict_taken_for_absent() -> AbstractContextManager[object]:
