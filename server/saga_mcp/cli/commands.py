@@ -61,6 +61,15 @@ def _serve_help(
     config: ConfigOption = None,
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
     log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")] = False,
+    inject: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--inject",
+            metavar="FAILURE",
+            help="Make real calls fail, to see what their undos do: step=TOOL:before|after|hang|crash[:once|:RATE]. "
+            "Every reply says so.",
+        ),
+    ] = None,
 ) -> None:
     """Serve one MCP client over stdin and stdout; started by the client, not by hand. Logs go to stderr.
 

@@ -10,12 +10,14 @@ import argparse
 import gc
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import NoReturn, cast
 
 import anyio
 
 from saga_mcp import app
+from saga_mcp.cli.injecting import InjectingCatalogue, Injection, Unreadable, notice, parse
 from saga_mcp.config import ConfigError, LoadedConfig
 from saga_mcp.domain.errors import SagaError
 from saga_mcp.edge.changes import ListChanges
@@ -41,8 +43,9 @@ def serve(wire: WireStreams, arguments: list[str]) -> int:
     try:
         options = _Parser(prog="saga-mcp serve", add_help=False, allow_abbrev=False).parse(arguments)
         configure_logging(cast("LogLevel", options.log_level), json=bool(options.log_json), stream=sys.stderr)
+        injections = parse(options.inject)
         loaded = app.load(options.config)
-    except (_WrongUsage, ConfigError) as error:
+    except (_WrongUsage, ConfigError, Unreadable) as error:
         sys.stderr.write(f"{error}\n")
         return _USAGE
     if os.isatty(wire.stdin_fd):
@@ -52,17 +55,21 @@ def serve(wire: WireStreams, arguments: list[str]) -> int:
     for warning in loaded.warnings:
         sys.stderr.write(f"{loaded.path.name}: warn {warning}\n")
     try:
-        anyio.run(_serve, wire, loaded)
+        anyio.run(_serve, wire, loaded, injections)
+    except Unreadable as error:
+        sys.stderr.write(f"{error}\n")
+        return _USAGE
     except (SagaError, OSError) as error:
         sys.stderr.write(f"saga-mcp serve: {error}\n")
         return _FAILED
     return _DONE
 
 
-async def _serve(wire: WireStreams, loaded: LoadedConfig) -> None:
+async def _serve(wire: WireStreams, loaded: LoadedConfig, injections: tuple[Injection, ...]) -> None:
     changes = ListChanges()
-    async with app.open_app(loaded, tools_changed=changes.tell) as opened:
-        server = build_server(opened.engine, opened.catalogue, changes=changes)
+    around = partial(InjectingCatalogue.around, injections=injections)
+    async with app.open_app(loaded, tools_changed=changes.tell, around=around) as opened:
+        server = build_server(opened.engine, opened.catalogue, changes=changes, notice=notice(injections))
         gc.freeze()
         gc.enable()
         await serve_stdio(server, wire, drain=opened.engine.drain)
@@ -79,6 +86,7 @@ class _Parser(argparse.ArgumentParser):
         self.add_argument("--config", type=Path)
         self.add_argument("--log-level", choices=LEVELS, default="info")
         self.add_argument("--log-json", action="store_true")
+        self.add_argument("--inject", action="append", default=[])
         return self.parse_args(arguments)
 
     def error(self, message: str) -> NoReturn:

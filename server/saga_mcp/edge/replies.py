@@ -155,6 +155,13 @@ def readable_error(reply: types.CallToolResult, listed: types.Tool) -> types.Cal
     return _result(reply.content, structured=None, is_error=True, meta=cast("JsonObject | None", reply.meta))
 
 
+def with_notice(reply: types.CallToolResult, notice: str) -> types.CallToolResult:
+    """Return `reply` with something that every reply of this server says: as its last text, and for programs."""
+    said = cast("JsonObject", {**(reply.meta or {}), "saga__notice": notice})
+    structured = cast("JsonObject | None", reply.structured_content)
+    return _result([*reply.content, _text(notice)], structured=structured, is_error=bool(reply.is_error), meta=said)
+
+
 def control_reply(text: str, structured: JsonObject, *, look: Look | None = None) -> types.CallToolResult:
     """The reply of a control tool."""
     meta: JsonObject | None = None if look is None else {_META_KEY: facts(look)}

@@ -30,7 +30,7 @@ from saga_mcp.edge.listing import Governed, GovernedTools, nearest
 from saga_mcp.edge.look import Look
 from saga_mcp.edge.memory import Memory
 from saga_mcp.edge.receipt import receipt_of
-from saga_mcp.edge.replies import brief, facts, read_reply, readable_error, refusal, step_reply
+from saga_mcp.edge.replies import brief, facts, read_reply, readable_error, refusal, step_reply, with_notice
 from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller, CallReply, Receipt, SagaIdMissing, SagaIdMistyped, UnknownTool
@@ -48,6 +48,7 @@ def build_server(
     *,
     changes: ListChanges | None = None,
     name: str = "saga-mcp",
+    notice: str = "",
     now: Callable[[], float] = time.time,
 ) -> Server[Any]:
     """Return the server that offers `catalogue` and the control tools; run it with any transport of the SDK.
@@ -57,6 +58,7 @@ def build_server(
         catalogue: the governed tools, in the order in which they are listed.
         changes: tells clients that tools have changed; whoever notices it calls `tell`.
         name: what the server calls itself.
+        notice: what every reply says at its end; empty: nothing.
         now: wall clock in seconds since the epoch; only ages in `saga_status` are made of it.
 
     Raises:
@@ -74,7 +76,7 @@ def build_server(
     )
     audit_reads = service.settings.audit_reads
     changes = changes or ListChanges()
-    edge = _Edge(desk, GovernedTools(catalogue, audit_reads=audit_reads), _renaming(names), changes)
+    edge = _Edge(desk, GovernedTools(catalogue, audit_reads=audit_reads), _renaming(names), changes, notice)
     return Server(
         name,
         version=version("saga-mcp"),
@@ -92,6 +94,7 @@ class _Edge:
     governed: Mapping[str, Governed]
     rename: Names
     changes: ListChanges
+    notice: str
     memory: Memory = field(default_factory=Memory)
 
     async def list_tools(
@@ -123,7 +126,8 @@ class _Edge:
             if receipt is not None:
                 receipt.was_lost()  # whatever the tool answered, this does not say it
         offered = control or self.governed.get(params.name)
-        return reply if offered is None else readable_error(reply, offered.listed)
+        told = with_notice(reply, self.notice) if self.notice else reply
+        return told if offered is None else readable_error(told, offered.listed)
 
     async def _call(
         self, offered: str, given: dict[str, JsonValue], caller: Caller, receipt: Receipt | None

@@ -15,7 +15,7 @@ import anyio
 
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.testing.errors import InjectedFault
-from saga_mcp.tools.around import CatalogueAround
+from saga_mcp.tools.around import CatalogueAround, UndoerAround
 from saga_mcp.tools.port import (
     Arguments,
     CallContext,
@@ -110,31 +110,12 @@ class FaultyTool(PythonTool):
         return Lost(reason="injected: no answer came", end_known=False) if lost else outcome
 
 
-@dataclass(frozen=True, slots=True)
-class FaultyUndo:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FaultyUndo(UndoerAround):
     """An undo that fails where it was asked to."""
 
     name: str
-    inner: Undoer
     faults: Faults
-
-    @property
-    def stoppable(self) -> bool:
-        """The undo's own."""
-        return self.inner.stoppable
-
-    @property
-    def target_id(self) -> str:
-        """The undo's own."""
-        return self.inner.target_id
-
-    async def reach(self) -> UndoMissed | None:
-        """As the undo does."""
-        return await self.inner.reach()
-
-    async def comes_up(self) -> None:
-        """As the undo does."""
-        await self.inner.comes_up()
 
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         """Undo, or fail around it."""
@@ -169,7 +150,7 @@ class FaultyCatalogue(CatalogueAround):
 
     def around_undoer(self, name: str, undoer: Undoer) -> Undoer:
         """Return the undo with its failures."""
-        return FaultyUndo(_undo_slot(name), undoer, self.faults)
+        return FaultyUndo(inner=undoer, name=_undo_slot(name), faults=self.faults)
 
     def forward_named(self, name: str) -> str:
         """The name under which a tool's calls strike, by the name agents see."""

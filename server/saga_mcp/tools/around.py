@@ -1,6 +1,6 @@
-"""A catalogue around another one: hands everything on, and may put something around each tool and undo.
+"""A catalogue around another one, and a tool and an undo around others: they hand everything on.
 
-On this layer because it is the port's; its users make tools fail, for tests of pairs and for their rehearsal.
+On this layer because they are the port's; their users make tools fail, for tests of pairs and for their rehearsal.
 """
 
 from __future__ import annotations
@@ -9,8 +9,97 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from saga_mcp.domain.frozen import BoundUndo
+from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import Catalogue, Judged, Reader, StepFacts, Tool, Undoer
+from saga_mcp.tools.port import (
+    Arguments,
+    CallContext,
+    Catalogue,
+    Judged,
+    Outcome,
+    ProbeVerdict,
+    Reader,
+    StepFacts,
+    Tool,
+    ToolAnswer,
+    ToolListing,
+    UndoContext,
+    Undoer,
+    UndoMissed,
+    UndoOutcome,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolAround:
+    """See the port's `Tool`."""
+
+    inner: Tool
+
+    @property
+    def listing(self) -> ToolListing:
+        """The tool's own."""
+        return self.inner.listing
+
+    @property
+    def offered(self) -> str:
+        """The tool's own."""
+        return self.inner.offered
+
+    @property
+    def pair(self) -> Pair:
+        """The tool's own."""
+        return self.inner.pair
+
+    @property
+    def stoppable(self) -> bool:
+        """The tool's own."""
+        return self.inner.stoppable
+
+    def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
+        """As the tool does."""
+        return self.inner.decode(arguments)
+
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
+        """Do the forward action."""
+        return await self.inner.call(args, context)
+
+    def replay(self, result: JsonValue, kept: JsonValue) -> ToolAnswer:
+        """As the tool does."""
+        return self.inner.replay(result, kept)
+
+    async def probe(self, step: StepFacts) -> ProbeVerdict:
+        """As the tool does."""
+        return await self.inner.probe(step)
+
+
+@dataclass(frozen=True, slots=True)
+class UndoerAround:
+    """See the port's `Undoer`."""
+
+    inner: Undoer
+
+    @property
+    def stoppable(self) -> bool:
+        """The undo's own."""
+        return self.inner.stoppable
+
+    @property
+    def target_id(self) -> str:
+        """The undo's own."""
+        return self.inner.target_id
+
+    async def reach(self) -> UndoMissed | None:
+        """As the undo does."""
+        return await self.inner.reach()
+
+    async def comes_up(self) -> None:
+        """As the undo does."""
+        await self.inner.comes_up()
+
+    async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
+        """Undo."""
+        return await self.inner.undo(args, context)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,24 +5,19 @@ An effect is never faked: a call that "loses its reply" has really been made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from saga_mcp.domain.values import Effect, JsonObject, JsonValue
-from saga_mcp.tools.around import CatalogueAround
-from saga_mcp.tools.pair import Pair
+from saga_mcp.domain.values import Effect, JsonObject
+from saga_mcp.tools.around import CatalogueAround, ToolAround, UndoerAround
 from saga_mcp.tools.port import (
     Arguments,
     CallContext,
     Lost,
     Missed,
     Outcome,
-    ProbeVerdict,
-    StepFacts,
     Tool,
     ToolAnswer,
-    ToolListing,
     UndoContext,
     Undoer,
     UndoMissed,
@@ -58,35 +53,10 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class FailingTool:
+class FailingTool(ToolAround):
     """A tool that fails where the plan says so."""
 
-    inner: Tool
     plan: Plan
-
-    @property
-    def listing(self) -> ToolListing:
-        """The tool's own."""
-        return self.inner.listing
-
-    @property
-    def offered(self) -> str:
-        """The tool's own."""
-        return self.inner.offered
-
-    @property
-    def pair(self) -> Pair:
-        """The tool's own."""
-        return self.inner.pair
-
-    @property
-    def stoppable(self) -> bool:
-        """The tool's own."""
-        return self.inner.stoppable
-
-    def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
-        """As the tool does."""
-        return self.inner.decode(arguments)
 
     async def call(self, args: Arguments, context: CallContext) -> Outcome:
         """Do the forward action, or fail around it."""
@@ -96,39 +66,12 @@ class FailingTool:
         outcome = await self.inner.call(args, context)
         return Lost(reason=_SAID, end_known=True) if self.plan.strikes(Fault.LOST) else outcome
 
-    def replay(self, result: JsonValue, kept: JsonValue) -> ToolAnswer:
-        """As the tool does."""
-        return self.inner.replay(result, kept)
-
-    async def probe(self, step: StepFacts) -> ProbeVerdict:
-        """As the tool does."""
-        return await self.inner.probe(step)
-
 
 @dataclass(frozen=True, slots=True)
-class FailingUndo:
+class FailingUndo(UndoerAround):
     """An undo that fails where the plan says so."""
 
-    inner: Undoer
     plan: Plan
-
-    @property
-    def stoppable(self) -> bool:
-        """The undo's own."""
-        return self.inner.stoppable
-
-    @property
-    def target_id(self) -> str:
-        """The undo's own."""
-        return self.inner.target_id
-
-    async def reach(self) -> UndoMissed | None:
-        """As the undo does."""
-        return await self.inner.reach()
-
-    async def comes_up(self) -> None:
-        """As the undo does."""
-        await self.inner.comes_up()
 
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         """Undo, or fail around it."""

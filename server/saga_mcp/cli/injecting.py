@@ -1,0 +1,148 @@
+"""`saga-mcp serve --inject`: failures around real calls, so that a team sees what its compensations do.
+
+Light, as all that `serve` imports. An effect is never faked: what fails after its effect has really been done.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NoReturn
+
+import anyio
+
+from saga_mcp.domain.values import Effect
+from saga_mcp.tools.around import CatalogueAround, ToolAround
+from saga_mcp.tools.port import Arguments, CallContext, Catalogue, Missed, Outcome, Tool, ToolAnswer
+
+GRAMMAR = "step=TOOL:before|after|hang|crash[:once|:RATE]"
+
+
+class When(StrEnum):
+    """What goes wrong with a call."""
+
+    BEFORE = "before"
+    """It fails, and nothing was done."""
+    AFTER = "after"
+    """It fails, and its work is done."""
+    HANG = "hang"
+    """Its work is done, and no answer comes."""
+    CRASH = "crash"
+    """Its work is done, and this process is killed."""
+
+
+@dataclass(slots=True)
+class Injection:
+    """One failure that was asked for."""
+
+    tool: str
+    when: When
+    rate: float = 1.0
+    """How likely it is at each call, 0 to 1."""
+    once: bool = True
+    struck: bool = False
+
+    def strikes(self) -> bool:
+        """Whether it happens at this call."""
+        if not self.once:
+            return random.random() < self.rate  # noqa: S311 - chance, not secrecy
+        first, self.struck = not self.struck, True
+        return first
+
+    def __str__(self) -> str:
+        """As it was asked for."""
+        return f"step={self.tool}:{self.when}" + ("" if self.once else f":{self.rate:g}")
+
+
+class Unreadable(Exception):
+    """The words say no failure; the message says how."""
+
+
+def parse(words: Sequence[str]) -> tuple[Injection, ...]:
+    """Return the failures that a command line asks for.
+
+    Raises:
+        Unreadable: one cannot be read.
+    """
+    return tuple(map(_parse, words))
+
+
+def _parse(word: str) -> Injection:
+    subject, _, rest = word.partition("=")
+    tool, _, how = rest.partition(":")
+    when, _, often = how.partition(":")
+    if subject != "step" or not tool or when not in {*When}:
+        raise Unreadable(f"--inject {word}: write it as {GRAMMAR}, e.g. step=update_order:after")
+    if often in {"", "once"}:
+        return Injection(tool, When(when))
+    try:
+        rate = float(often)
+    except ValueError:
+        rate = -1.0
+    if not 0 < rate <= 1:
+        raise Unreadable(f"--inject {word}: {often} is no rate; write once, or a number above 0 and up to 1")
+    return Injection(tool, When(when), rate, once=False)
+
+
+def notice(injections: Sequence[Injection]) -> str:
+    """What every reply says while failures are injected; empty: none are."""
+    return f"[failures are injected on purpose here: {', '.join(map(str, injections))}]" if injections else ""
+
+
+@dataclass(frozen=True, slots=True)
+class InjectingCatalogue(CatalogueAround):
+    """The catalogue whose tools fail as they were asked to."""
+
+    injections: tuple[Injection, ...]
+
+    @classmethod
+    def around(cls, inner: Catalogue, injections: tuple[Injection, ...]) -> Catalogue:
+        """Return the catalogue with its failures.
+
+        Raises:
+            Unreadable: there is no such tool.
+        """
+        for each in injections:
+            if each.tool not in inner.offered and inner.tool(each.tool) is None:
+                raise Unreadable(f"--inject {each}: there is no tool {each.tool}; `saga-mcp check` lists them")
+        return cls(inner, injections) if injections else inner
+
+    def around_tool(self, tool: Tool) -> Tool:
+        """Return the tool with its failures."""
+        mine = tuple(each for each in self.injections if each.tool in {tool.offered, tool.pair.tool})
+        return InjectingTool(tool, mine) if mine else tool
+
+
+@dataclass(frozen=True, slots=True)
+class InjectingTool(ToolAround):
+    """A tool that fails as it was asked to."""
+
+    injections: tuple[Injection, ...]
+
+    async def call(self, args: Arguments, context: CallContext) -> Outcome:
+        """Do the forward action, or fail around it."""
+        due = next((each for each in self.injections if each.strikes()), None)
+        if due is None:
+            return await self.inner.call(args, context)
+        said = f"injected failure: {due}"
+        answer = ToolAnswer(content=({"type": "text", "text": said},), is_error=True)
+        if due.when is When.BEFORE:
+            return Missed(answer=answer, effect=Effect.NONE, error=said)
+        outcome = await self.inner.call(args, context)
+        match due.when:
+            case When.HANG:
+                await anyio.sleep_forever()
+            case When.CRASH:
+                _die()
+            case _:
+                pass
+        return outcome if isinstance(outcome, Missed) else Missed(answer=answer, effect=Effect.UNKNOWN, error=said)
+
+
+def _die() -> NoReturn:
+    os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))
+    raise AssertionError  # pragma: no cover - nobody is left
