@@ -74,3 +74,15 @@ async def test_no_model_can_allow_a_call(product: Product) -> None:
             tried = await agent.call(name, saga_id=asked.saga_id)
             assert tried.is_error
     assert product.world.order == []
+
+
+async def test_a_command_that_has_waited_long_enough_does_not_cut_its_call_off(product: Product) -> None:
+    product.configure(tools=CHARGES)
+    async with product.serve() as agent:
+        asked = await agent.call("charge", cents=500, mode="3.5")  # seconds before its effect
+        agent.kill()
+    code, said = await product.run("approve", f"{asked.saga_id}.1", "--yes", "--wait", "0.2")
+    assert "a call is still running; this command stays until it ends" in said
+    assert "1 done, 0 open" in said
+    assert product.world.order == ["charge(500)"]
+    assert code == 0

@@ -41,6 +41,11 @@ def test_a_tool_is_declared_by_its_table_or_in_read_only(tmp_path: Path) -> None
     assert tools == {"fs_write_file": (Kind.COMPENSABLE, True), "fs_read_text_file": (Kind.READ_ONLY, True)}
 
 
+def test_a_tool_that_is_said_to_change_nothing_has_nothing_that_undoes_it(tmp_path: Path) -> None:
+    both = FS.replace('["read_text_file"]', '["read_text_file", "write_file"]')
+    assert "upstreams.fs.read_only says that it changes nothing" in str(problems(tmp_path, both))
+
+
 def test_tools_says_what_agents_are_offered(tmp_path: Path) -> None:
     upstream = fs(read(tmp_path, FS.replace('command = "npx"', 'command = "npx"\ntools = ["write_file"]')))
     assert [tool.tool for tool in upstream.tools if tool.listed] == ["write_file"]

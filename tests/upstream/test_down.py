@@ -53,9 +53,16 @@ async def test_the_tools_of_a_dead_upstream_stay_listed_as_they_were(desk: Desk)
         await eventually(lambda: len(desk.pids) == 2)
 
 
+LOOKING = """guard = { tool = "ledger.look",
+  as_left = "${now.result.entries.exists(e, e.id == 7)}", as_before = "${!now.result.entries.exists(e, e.id == 7)}" }"""
+READING = 'read = { tool = "ledger.look", args = {} }'
+
+
 @pytest.mark.case(91)
-async def test_an_undo_waits_for_its_upstream_without_using_up_its_attempts(desk: Desk) -> None:
-    desk.configure(PATIENT, saga="reply_within_s = 0.2")
+@pytest.mark.parametrize(("guard", "undo"), [("", ""), (LOOKING, ""), ("", READING)], ids=["plain", "guarded", "reads"])
+async def test_an_undo_waits_for_its_upstream_without_using_up_its_attempts(desk: Desk, guard: str, undo: str) -> None:
+    add = PATIENT.replace('[tools."ledger.add"]\n', f'[tools."ledger.add"]\n{_one_line(guard)}\n')
+    desk.configure(f"{add}{undo}\n", saga="reply_within_s = 0.2")
     async with desk.open() as agent:
         await agent.until_up()
         added = await agent.call("ledger_add", item="a", id=7)
@@ -168,6 +175,8 @@ async def test_an_upstream_that_stays_down_for_a_day_makes_its_undo_a_dead_lette
             waiting = await agent.until(saga_id, "needs_attention")
             assert [item["kind"] for item in waiting["items"]] == ["dead_letter"]
     assert desk.called("remove") == 0
+def _one_line(table: str) -> str:
+    return " ".join(table.split())
 
 
 @pytest.mark.case(96)

@@ -69,6 +69,8 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
                 saga = await plan.decide(opened.engine)
                 if busy(saga) and wait_s:
                     saga = await _at_rest(opened, saga, wait_s, output)
+                if here:
+                    saga = await _calls_ended(opened, saga, output)
             finally:
                 if here:
                     with anyio.CancelScope(shield=True):
@@ -89,6 +91,18 @@ async def _at_rest(opened: App, saga: Saga, wait_s: float, output: Output) -> Sa
                 await opened.engine.rest(saga.id)
             tasks.cancel_scope.cancel()
     return await opened.log.load(saga.id)
+
+
+async def _calls_ended(opened: App, saga: Saga, output: Output) -> Saga:
+    """The saga once no call of this process runs: a wait that is over must not cut one off (S12.1)."""
+    me, seen, said = opened.owners.me, 0, False
+    while any(step.running and step.owner == me for step in saga.loose_steps):
+        if not said:
+            output.remark("... a call is still running; this command stays until it ends")
+            said = True
+        seen = await opened.log.wait_for_change(seen)
+        saga = await opened.log.load(saga.id)
+    return saga
 
 
 async def _show_progress(opened: App, saga: Saga, output: Output) -> None:

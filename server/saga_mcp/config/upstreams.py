@@ -175,6 +175,12 @@ class Upstreams:
                 target_id=reached.target_id,
                 outlives_us=name in self.lasting,
             )
+            if tool in written.read_only and read.table.kind is None and (read.table.undo or read.table.cases):
+                self._findings.problem(
+                    ("tools", base.tool),
+                    f"upstreams.{name}.read_only says that it changes nothing, and here is what undoes it: take it out "
+                    "of there, or drop this",
+                )
             own = _rules_of(read.table, rules)
             if tool in tables:
                 self._check_rules(("tools", base.tool), own, read.table.model_fields_set)

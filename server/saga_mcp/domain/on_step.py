@@ -58,7 +58,7 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
     match event:
         case StepApproved():
             require(step.state is StepState.AWAITING_APPROVAL and not step.approved, "no approval is awaited")
-            require(saga.phase is Phase.ACTIVE, "the saga is not active")
+            require(not saga.final, f"the saga is {saga.phase}")  # back at its save-point, it goes on with the call
             return put_step(saga, replace(step, approved=True))
         case StepCancelled():
             require(step.state is StepState.AWAITING_APPROVAL, "the call was already sent")

@@ -181,11 +181,11 @@ class Undoing:
             case World.CHANGED:
                 changed = Parking(item=ItemKind.GUARD_CONFLICT, message=_CHANGED)
                 await self._shop.decide(saga.id, lambda now, d: undo_parked(now, number, part.id, changed, d))
-            case NotSeen(reason=reason):
+            case NotSeen(reason=reason, reached=reached):
                 error = f"what is there now could not be read: {reason}"
-                used_up = part.attempts + 1 >= _policy(pair, part).retry.attempts
+                used_up = reached and part.attempts + 1 >= _policy(pair, part).retry.attempts
                 dead = Parking(item=ItemKind.DEAD_LETTER, message=error) if used_up else None
-                miss = UndoMiss(effect=Effect.NONE, error=error)
+                miss = UndoMiss(effect=Effect.NONE, error=error, counted=reached)
                 await self._shop.decide(
                     saga.id, lambda now, d: undo_unsent(now, number, part.id, me, miss, d, parking=dead)
                 )
@@ -286,8 +286,10 @@ class Undoing:
         if entry is not None and entry.read is not None:
             answer = await self._shop.looks.read(entry.read, context, part.spec.item)
             if isinstance(answer, ReadFailed) or answer.is_error:
-                error = answer.reason if isinstance(answer, ReadFailed) else answer.error
-                return UndoMissed(error=f"{entry.read.tool}: {error}", effect=Effect.NONE)
+                error, reached = (
+                    (answer.reason, answer.reached) if isinstance(answer, ReadFailed) else (answer.error, True)
+                )
+                return UndoMissed(error=f"{entry.read.tool}: {error}", effect=Effect.NONE, counted=reached)
             read = now_of(answer)
         try:
             filled = fill_late(part.spec, context, read)

@@ -51,6 +51,8 @@ class NotSeen:
     """It could not be read, or not exactly: nothing may be concluded."""
 
     reason: str
+    reached: bool = True
+    """As of `ReadFailed`."""
 
 
 Sight: TypeAlias = Seen | NotSeen
@@ -111,7 +113,7 @@ class Looks:
             return await self._unchanged(pair, step, (step.image, *later), ignore_order=guard.ignore_order)
         answer = await self._read(guard.call, step, AFTER_OUTCOME)
         if isinstance(answer, ReadFailed):
-            return NotSeen(answer.reason)
+            return NotSeen(answer.reason, answer.reached)
         values = values_of(step) | {"now": now_of(answer)}
         try:
             if _holds(guard.as_before, AFTER_OUTCOME | NOW, values):
@@ -168,7 +170,7 @@ class Looks:
     ) -> Sight:
         answer = await self._read(capture.call, step, variables)
         if isinstance(answer, ReadFailed):
-            return NotSeen(answer.reason)
+            return NotSeen(answer.reason, answer.reached)
         values = values_of(step) | {"now": now_of(answer)}
         known = variables | NOW
         size = size_of(answer)

@@ -148,6 +148,8 @@ class ReadFailed:
     """The read got no answer, which says nothing about the world."""
 
     reason: str
+    reached: bool = True
+    """False: whoever should answer is not there, which costs an undo time, not attempts (S6.5)."""
 
 
 ReadOutcome: TypeAlias = ReadAnswer | ReadFailed

@@ -236,8 +236,10 @@ class UpstreamReader:
                 failed = read.effect is not None
                 result = None if failed else read.result
                 return ReadAnswer(text=read.answer.text, result=result, is_error=failed, error=read.error)
-            case Declined(message=reason) | NotSent(reason=reason) | Broken(reason=reason):
+            case Declined(message=reason):
                 return ReadFailed(reason=reason)
+            case NotSent(reason=reason) | Broken(reason=reason):
+                return ReadFailed(reason=reason, reached=False)
 
 
 def _said(text: str) -> ToolAnswer:
