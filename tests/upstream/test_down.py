@@ -175,6 +175,8 @@ async def test_an_upstream_that_stays_down_for_a_day_makes_its_undo_a_dead_lette
             waiting = await agent.until(saga_id, "needs_attention")
             assert [item["kind"] for item in waiting["items"]] == ["dead_letter"]
     assert desk.called("remove") == 0
+
+
 def _one_line(table: str) -> str:
     return " ".join(table.split())
 

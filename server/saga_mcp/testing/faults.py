@@ -25,7 +25,6 @@ from saga_mcp.tools.port import (
     Tool,
     UndoContext,
     Undoer,
-    UndoMissed,
     UndoOutcome,
 )
 from saga_mcp.tools.python import PythonTool
