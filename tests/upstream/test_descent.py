@@ -70,7 +70,7 @@ def launchers(desk: Desk) -> list[int]:
     """The processes of the launcher itself."""
     file = str(desk.folder / "launcher.py")
     found = (each for each in psutil.process_iter(["cmdline"]) if file in (each.info["cmdline"] or []))
-    return [each.pid for each in found if "keeper.py" not in " ".join(each.info["cmdline"])]
+    return [each.pid for each in found]
 
 
 async def lose(desk: Desk, agent: Agent, kill: int | None = None) -> str:
@@ -113,6 +113,23 @@ async def test_a_server_in_a_session_of_its_own_does_not_outlive_us(desk: Desk) 
     desk.switch("go")
     async with raw(desk):
         await eventually(lambda: desk.did == ["remove 7"])
+
+
+async def test_a_keeper_that_is_killed_proves_nothing(desk: Desk) -> None:
+    desk.configure(BLIND)
+    launch(desk, FORKED)
+    async with desk.serve() as agent:
+        await agent.until_up()
+        (launcher,) = launchers(desk)
+        server = desk.pids[-1]
+        saga_id = await lose(desk, agent, psutil.Process(launcher).ppid())
+        await agent.until_up()
+        waiting = await agent.until(saga_id, "needs_attention")
+        os.kill(launcher, signal.SIGKILL)
+        desk.switch("go")
+        await eventually(lambda: gone(server))
+    assert [item["kind"] for item in waiting["items"]] == ["in_doubt"]
+    assert desk.did == ["add a"]
 
 
 async def test_an_upstream_whose_daemon_holds_its_pipes_is_started_again(desk: Desk) -> None:

@@ -1,10 +1,11 @@
 """The keeper of one upstream: a process of its own that starts the upstream, and ends with the last of its descent.
 
 Run as a file, in an interpreter without site-packages, so it imports only the standard library:
-`keeper.py CONTROL STATUS LOCALE COMMAND ARGUMENT...`, with the upstream's pipes as its own. CONTROL is the end of a
-pipe whose other end is ours: `t` asks the upstream to end, and its closing, by us or by SIGKILL, ends all of it. To
-STATUS goes one line: that it runs, or why not. LOCALE is 1 where LC_CTYPE is the upstream's own, and not what Python
-has set.
+`keeper.py CONTROL STATUS LOCALE SIZE`, with the upstream's pipes as its own. CONTROL is the end of a pipe whose other
+end is ours. The first SIZE bytes of it are the command, its words parted by NUL; among the keeper's own arguments they
+would make it a victim of whoever kills the upstream by its name. After that `t` asks the upstream to end, and the
+closing of the pipe, by us or by SIGKILL, ends all of it. To STATUS goes one line: that it runs, or why not. LOCALE is 1
+where LC_CTYPE is the upstream's own, and not what Python has set.
 
 On Linux whatever is left behind by its parent becomes the keeper's child (`prctl(2)`, PR_SET_CHILD_SUBREAPER), in
 whatever session it is. So where the keeper has no child, there is none of the descent: only then it exits with
@@ -33,9 +34,12 @@ _HEARD = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 """Signals to our group that are not meant for us; a handler, unlike ignoring, is not handed on to the upstream."""
 
 
-def main(control: int, status: int, command: list[str]) -> int:
+def main(control: int, status: int, size: int) -> int:
     """Start the command, and see to its end."""
     knows = _adopts_orphans()
+    command = _read(control, size)
+    if len(command) < size:  # whoever wanted it is gone
+        return UNKNOWN
     wake, woken = os.pipe()
     os.set_blocking(woken, False)
     signal.set_wakeup_fd(woken, warn_on_full_buffer=False)
@@ -45,9 +49,10 @@ def main(control: int, status: int, command: list[str]) -> int:
         os.set_inheritable(descriptor, False)  # noqa: FBT003 - it takes no keyword
     try:
         # Python ignores these two, and what is ignored is handed on.
-        started = os.posix_spawnp(command[0], command, os.environ, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
+        words = command.split(b"\0")
+        started = os.posix_spawnp(words[0], words, os.environ, setsigdef=[signal.SIGPIPE, signal.SIGXFSZ])
     except OSError as error:
-        _say(status, {"errno": error.errno, "strerror": error.strerror, "command": command[0]})
+        _say(status, {"errno": error.errno, "strerror": error.strerror})
         return ALL_ENDED
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):  # the upstream's alone: who reads them learns of its end
@@ -70,6 +75,13 @@ def main(control: int, status: int, command: list[str]) -> int:
 
 def _hear(_number: int, _frame: object) -> None:
     """The wake-up descriptor has it already."""
+
+
+def _read(control: int, size: int) -> bytes:
+    read = b""
+    while len(read) < size and (more := os.read(control, size - len(read))):
+        read += more
+    return read
 
 
 def _adopts_orphans() -> bool:
@@ -137,4 +149,4 @@ def _descent() -> list[int]:
 if __name__ == "__main__":
     if sys.argv[3] == "0":
         os.environ.pop("LC_CTYPE", None)
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[4:]))
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])))

@@ -13,6 +13,7 @@ import asyncio.subprocess
 import contextlib
 import json
 import os
+import select
 import signal
 import sys
 from collections.abc import AsyncGenerator, Generator
@@ -98,8 +99,8 @@ class _Keeper:
             return [program.command, *program.args]
         # Isolated: what the upstream's variables say of Python concerns the upstream.
         python = [sys.executable, "-I", "-S", str(_KEEPER)]
-        has_locale = str(int("LC_CTYPE" in env))
-        return [*python, *map(str, self._theirs), has_locale, program.command, *program.args]
+        has_locale = int("LC_CTYPE" in env)
+        return [*python, *map(str, (*self._theirs, has_locale, len(_words(program))))]
 
     @contextlib.contextmanager
     def handed_on(self) -> Generator[tuple[int, ...]]:
@@ -110,10 +111,11 @@ class _Keeper:
             for descriptor in self._theirs:
                 os.close(descriptor)
 
-    async def started(self, pid: int) -> int:
+    async def started(self, program: Program, pid: int) -> int:
         """Return the number of the program's process.
 
         Args:
+            program: Which.
             pid: Of the process that we have started.
 
         Raises:
@@ -121,6 +123,10 @@ class _Keeper:
         """
         if self._status < 0:
             return pid
+        words = _words(program)
+        while words:  # as much as the pipe holds at a time
+            await anyio.wait_writable(self._control)
+            words = words[os.write(self._control, words[: select.PIPE_BUF]) :]
         await anyio.wait_readable(self._status)
         said = os.read(self._status, _CHUNK_BYTES)
         if not said:
@@ -128,7 +134,7 @@ class _Keeper:
         what = cast("dict[str, int | str]", json.loads(said))
         if "pid" in what:
             return int(what["pid"])
-        raise OSError(what["errno"], what["strerror"], what["command"])
+        raise OSError(what["errno"], what["strerror"], program.command)
 
     def terminate(self, process: Process) -> None:
         """Ask the program to end."""
@@ -145,6 +151,10 @@ class _Keeper:
             if descriptor >= 0:
                 os.close(descriptor)
         self._control = self._status = -1
+
+
+def _words(program: Program) -> bytes:
+    return b"\0".join(map(os.fsencode, (program.command, *program.args)))
 
 
 @contextlib.asynccontextmanager
@@ -180,7 +190,7 @@ async def running(program: Program, name: str) -> AsyncGenerator[Process]:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_log_stderr, process, name)
                 try:
-                    process.pid = await keeper.started(process.pid)
+                    process.pid = await keeper.started(program, process.pid)
                     _log.info("upstream_started", upstream=name, pid=process.pid)
                     yield process
                 finally:
