@@ -332,14 +332,14 @@ def test_an_undo_that_hangs_in_a_thread_does_not_keep_the_command(project: Proje
     saga = project.saga(("book", "room"))
     tools = project.folder / "tools.py"
     hanging = (
-        tools.read_text().replace("async def cancel", "def cancel").replace('print("cancelling")', "time.sleep(60)")
+        tools.read_text().replace("async def cancel", "def cancel").replace('print("cancelling")', "time.sleep(600)")
     )
     tools.write_text(hanging.replace("import sys\n", "import sys\nimport time\n"))
     began = time.monotonic()
     answer = project.run("abort", saga.id, "--yes", "--wait", "0.5")
     assert answer.code == 1
     assert "not at rest yet" in answer.out
-    assert time.monotonic() - began < 10  # half a second of waiting, two of recording, and the start
+    assert time.monotonic() - began < 60  # and not as long as the thread hangs
 
 
 @pytest.mark.parametrize("command", ["serve", "check", "init", "demo", "list", "show", "attention", "commit", "abort"])
