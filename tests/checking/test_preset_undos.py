@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,12 +77,14 @@ RESTRICTED = [
 STORIES = [
     Story(
         "atlassian", "jira_create_issue", {"project_key": "AB", "summary": "s", "issue_type": "Task"},
-        {"jira_create_issue": [CREATED], "jira_delete_issue": WRAPPED}, [("jira_delete_issue", {"issue_key": "AB-1"})],
+        {"jira_create_issue": [CREATED], "jira_get_issue": [fastmcp({"key": "AB-1"})], "jira_delete_issue": WRAPPED},
+        [("jira_delete_issue", {"issue_key": "AB-1"})],
     ),
     Story(
         "atlassian", "jira_batch_create_issues", {"issues": "[]"},
         {
             "jira_batch_create_issues": [fastmcp({"issues": [{"key": "AB-1"}, {"key": "AB-2"}]})],
+            "jira_search": [fastmcp({"issues": [{"key": "AB-1"}, {"key": "AB-2", "worklog": {"total": 0}}]})],
             "jira_delete_issue": WRAPPED,
         },
         [("jira_delete_issue", {"issue_key": "AB-1"}), ("jira_delete_issue", {"issue_key": "AB-2"})],
@@ -268,13 +271,18 @@ STORIES = [
 
 @pytest.mark.parametrize("preset", sorted({story.preset for story in STORIES}))
 async def test_an_undo_asks_the_server_for_what_the_preset_says(preset: str, tmp_path: Path) -> None:
+    await play(preset, STORIES, tmp_path)
+
+
+async def play(preset: str, stories: Sequence[Story], tmp_path: Path) -> None:
+    """Call and undo what is told of a preset."""
     desk, log, answers = Desk(tmp_path), tmp_path / "stub.log", tmp_path / "answers.json"
     spec = {"list": str(LISTED / f"{preset}.json"), "log": str(log), "answers": str(answers)}
     command = [f"command = {json.dumps(sys.executable)}", f"args = {json.dumps([str(STUB), json.dumps(spec)])}"]
     head = ['[saga]\nname = "desk"\ndatabase = "sqlite:///saga.db"', "[upstreams.up]", *command]
     desk.config.write_text("\n".join([*head, f'preset = "{preset}"\n']))
     async with desk.open() as agent:
-        for story in (each for each in STORIES if each.preset == preset):
+        for story in (each for each in stories if each.preset == preset):
             await until_listed(agent, offered_name("up", story.tool))
             answers.write_text(json.dumps(story.gives))
             saga = await agent.begin()

@@ -1,5 +1,7 @@
 """The presets made from schemas, held against what their servers list, as `saga-mcp check` does with live ones.
 
+Of all presets: each says what its undos leave behind.
+
 The lists are in `listed/`, written by `scripts/record_tools.py`. Presets with the evidence `run` are checked over the
 real servers, in tests/servers.
 """
@@ -8,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,8 @@ from saga_mcp.tools.presets import SCHEMA, Preset, load_preset, preset_names
 from saga_mcp.tools.upstream.schema import InputSchema
 
 LISTED = Path(__file__).with_name("listed")
+NOTHING_LEFT = {"excel": None, "memory": {"create_relations"}}
+"""Presets, or of them the tools, whose undos put everything back: of Excel the whole file."""
 PRESETS = [preset for preset in map(load_preset, preset_names()) if preset.evidence == SCHEMA]
 
 
@@ -76,3 +81,21 @@ def test_a_server_takes_the_defaults_that_are_filled_in_for_it(preset: Preset) -
     for name, tool in listed_by(preset)["tools"].items():
         schema = InputSchema({**tool["inputSchema"], "required": []})
         assert schema.problems(schema.decoded({})) == (), name
+
+
+@pytest.mark.parametrize("name", preset_names())
+def test_whatever_a_server_undoes_says_what_is_left(name: str) -> None:
+    whole = NOTHING_LEFT.get(name, set())
+    silent = {
+        tool
+        for tool, table in load_preset(name).tools.items()
+        if any("tool" in undo for undo in undos_of(table)) and not table.get("not_restored")
+    }
+    assert whole is None or silent <= whole
+
+
+def undos_of(table: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """Every entry of an undo in a tool's table, of all its cases."""
+    for each in table.get("cases", [table]):
+        undo = each.get("undo", [])
+        yield from undo if isinstance(undo, list) else [undo]

@@ -83,6 +83,18 @@ async def test_a_commit_that_a_person_has_built_on_stays(behind: Behind) -> None
     assert behind.git("log", "--format=%s") == "a person's\nsecond\nfirst\n"
 
 
+@pytest.mark.parametrize("mode", ["soft", "mixed"])
+async def test_a_reset_that_a_person_has_committed_on_stays(behind: Behind, mode: str) -> None:
+    behind.git("commit", "-q", "--allow-empty", "-m", "second")
+    async with behind.serve() as agent:
+        await agent.begin()
+        await agent.do("git_git_reset", path=str(behind.repository), mode=mode, target="HEAD~1")
+        behind.git("commit", "-q", "--allow-empty", "-m", "a person's")
+        ended = await agent.abort()
+    assert [item["kind"] for item in ended["items"]] == ["guard_conflict"]
+    assert behind.git("log", "--format=%s") == "a person's\nfirst\n"
+
+
 async def test_looking_is_no_step(behind: Behind) -> None:
     async with behind.serve() as agent:
         await agent.begin()

@@ -100,6 +100,25 @@ async def test_a_document_that_is_there_is_not_overwritten(behind: Behind) -> No
     assert document.read_bytes() == before
 
 
+@pytest.mark.parametrize("destination", ["copy.docx", "copy", None])
+async def test_a_document_that_is_there_is_not_copied_over(behind: Behind, destination: str | None) -> None:
+    document = await written(behind)
+    there = behind.folder / ("copy.docx" if destination else "plan_copy.docx")
+    there.write_bytes(document.read_bytes() + b"a person's")
+    before = there.read_bytes()
+    where = {"destination_filename": str(behind.folder / destination)} if destination else {}
+    async with behind.serve() as agent:
+        await agent.begin()
+        reply = await agent.try_to("word_copy_document", source_filename=str(document), **where)
+        assert reply.meta["saga"]["code"] == "capture_failed"
+        assert there.read_bytes() == before
+        there.unlink()
+        await agent.do("word_copy_document", source_filename=str(document), **where)
+        ended = await agent.abort()
+    assert "1 residue" in ended["summary"], ended["summary"]
+    assert there.read_bytes() == document.read_bytes()
+
+
 async def test_what_the_server_calls_a_success_and_was_none_is_a_failure(behind: Behind) -> None:
     async with behind.serve() as agent:
         await agent.begin()
