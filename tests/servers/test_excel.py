@@ -157,14 +157,15 @@ async def test_a_new_workbook_is_left_and_said(behind: Behind) -> None:
     assert list(tree(behind.books)) == ["new.xlsx"]
 
 
-async def test_a_workbook_that_was_replaced_comes_back(behind: Behind) -> None:
+@pytest.mark.parametrize("name", ["plan.xlsx", "why it does not exist.xlsx"])
+async def test_a_workbook_that_was_replaced_comes_back(behind: Behind, name: str) -> None:
     async with behind.serve() as agent:
         await agent.begin()
-        await agent.do("excel_create_workbook", path="plan.xlsx", sheets=["Mine"])
+        await agent.do("excel_create_workbook", path=name, sheets=["Mine"])
         await agent.do("saga_commit")
         before = tree(behind.books)
         await agent.begin()
-        await agent.do("excel_create_workbook", path="plan.xlsx", sheets=["Yours"], overwrite=True)
+        await agent.do("excel_create_workbook", path=name, sheets=["Yours"], overwrite=True)
         assert tree(behind.books) != before
         ended = await agent.abort()
     assert ended["state"] == "compensated", ended
