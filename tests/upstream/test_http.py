@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
@@ -31,10 +32,11 @@ probe = { tool = "ledger.look", landed = "${now.result.entries.exists(entry, ent
 
 
 @asynccontextmanager
-async def ledger(desk: Desk, port: int = 0) -> AsyncGenerator[int]:
+async def ledger(desk: Desk, port: int = 0, *, program: Path = LEDGER) -> AsyncGenerator[int]:
     """The ledger at a port, until the block ends."""
-    env = {**os.environ, "LEDGER": str(desk.world), "LEDGER_PORT": str(port)}
-    process = await anyio.open_process([sys.executable, str(LEDGER)], env=env, stderr=sys.stderr)
+    path = str(LEDGER.parents[2])
+    env = {**os.environ, "LEDGER": str(desk.world), "LEDGER_PORT": str(port), "PYTHONPATH": path}
+    process = await anyio.open_process([sys.executable, str(program)], env=env, stderr=sys.stderr)
     try:
         assert process.stdout is not None
         with anyio.fail_after(BOUND_S):

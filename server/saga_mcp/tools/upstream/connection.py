@@ -26,7 +26,7 @@ from saga_mcp.tools.port import UpstreamDown
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.upstream.declared import DeclaredUpstream, Endpoint, Program
 from saga_mcp.tools.upstream.elsewhere import outlives_us
-from saga_mcp.tools.upstream.http import NOT_SENT, reached
+from saga_mcp.tools.upstream.http import reached
 from saga_mcp.tools.upstream.known import KnownTool, KnownTools
 from saga_mcp.tools.upstream.lines import FromProgram, ToProgram
 from saga_mcp.tools.upstream.listing import ToolLists
@@ -48,6 +48,8 @@ _GONE_WITHIN_S = 10.0
 _LONGEST_SAID = 200
 _LAST_WORDS_S = 1.0
 """How long answers are read that were under way when its process ended."""
+_OF_THE_CLIENT = frozenset({types.PARSE_ERROR, types.CONNECTION_CLOSED})
+"""Codes with which the SDK's client says that a stream broke off, or cannot be read."""
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(Any)
 
 
@@ -307,8 +309,8 @@ class Upstream:
             with sending(call):
                 await link.client.session.send_request(request, _ANYTHING, progress_callback=report)
         except MCPError as error:
-            if call.answered and call.result is None:
-                return self._declined(link, error.error.code, error.error.message)
+            if (heard := self._declined(call, error.error.code, error.error.message)) is not None:
+                return heard
         except Exception as error:  # noqa: BLE001 - the client's opinion of an answer that is there; or it is torn down
             _log.debug("upstream_client_raised", upstream=self.name, error_type=type(error).__name__)
         if call.result is not None:
@@ -319,14 +321,13 @@ class Upstream:
             await link.ended.wait()
         return Broken(f"the connection to {self.name} broke", end_known=link.process_ended)
 
-    def _declined(self, link: _Link, code: int, message: str) -> Heard:
+    def _declined(self, call: Sending, code: int, message: str) -> Heard | None:
         """What an error in place of an answer means; over HTTP it may be the network's, not the upstream's."""
-        if not isinstance(self.declared.place, Endpoint) or code not in {NOT_SENT, types.CONNECTION_CLOSED}:
-            return Declined(code, message)
-        if code == types.CONNECTION_CLOSED:
-            return Broken(message, end_known=False)
-        link.tap.ended.set()  # it is looked for anew
-        return NotSent(f"{self.name}: {message}")
+        if call.turned_away:
+            return NotSent(f"{self.name}: {call.turned_away}")
+        if call.unanswered or (call.streamed and code in _OF_THE_CLIENT):
+            return Broken(f"{self.name}: {call.unanswered or message}", end_known=False)
+        return Declined(code, message) if call.answered and call.result is None else None
 
 
 async def _end_with(process: Process, tap: Tap) -> None:

@@ -35,6 +35,12 @@ class Sending:
     """The upstream answered it, with a result or an error."""
     result: JsonObject | None = None
     """The result, as it came."""
+    turned_away: str = ""
+    """Why nothing of it was looked at; what the client gets then was not written by the upstream."""
+    unanswered: str = ""
+    """What came in place of an answer; likewise."""
+    streamed: bool = False
+    """Its answer comes in a stream, of whose breaking off the client makes an error."""
 
 
 _QUESTIONS = frozenset({"elicitation/create", "sampling/createMessage", "roots/list"})
@@ -63,6 +69,8 @@ class Tap:
         self.calls: dict[types.RequestId, Sending] = {}
         self.ended = anyio.Event()
         """The upstream says nothing more."""
+        self.left = anyio.Event()
+        """Calls are to go over another connection from now on; those under way still get their answers here."""
         self.read = _TappedRead(read, self)
         self.write = _TappedWrite(write, self)
 

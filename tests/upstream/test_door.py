@@ -1,0 +1,73 @@
+"""What a door or a gateway says in place of an upstream over HTTP is not that upstream's answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import anyio
+import pytest
+from tests.upstream.desk import Desk, Result, eventually
+from tests.upstream.test_http import BLIND, ledger, point
+
+DOOR = Path(__file__).with_name("door_server.py")
+
+
+@pytest.mark.parametrize("status", [202, 500, 502, 504])
+async def test_a_call_that_a_gateway_answers_is_in_doubt_and_not_overtaken_by_its_undo(desk: Desk, status: int) -> None:
+    async with ledger(desk, program=DOOR) as port:
+        point(desk, port, BLIND)
+        async with desk.open() as agent:
+            await agent.until_up()
+            answer = await agent.call("ledger_add", item=str(status), id=7, mode="hang_before")
+            assert answer.facts["code"] == "outcome_unknown"
+            waiting = await agent.until(answer.facts["id"], "needs_attention")
+            assert [item["kind"] for item in waiting["items"]] == ["in_doubt"]
+            desk.switch("go")
+            await eventually(lambda: bool(desk.did))
+    assert desk.did == [f"add {status}"]
+
+
+async def test_no_code_on_the_wire_says_that_nothing_was_sent(desk: Desk) -> None:
+    async with ledger(desk, program=DOOR) as port:
+        point(desk, port)
+        async with desk.open() as agent:
+            await agent.until_up()
+            answer = await agent.call("ledger_add", item="own_code", id=7)
+            await agent.until(answer.facts["id"], "compensated")
+    assert desk.did == ["add own_code", "remove 7"]
+
+
+@pytest.mark.parametrize(("status", "advice"), [(401, "renew the token"), (429, ""), (403, "")])
+async def test_a_refusal_at_the_door_has_had_no_effect_whatever_its_body(desk: Desk, status: int, advice: str) -> None:
+    async with ledger(desk, program=DOOR) as port:
+        point(desk, port)
+        async with desk.open() as agent:
+            await agent.until_up()
+            answer = await agent.call("ledger_add", item=str(status), id=7)
+    assert answer.facts["code"] == "step_failed"
+    assert answer.facts["state"] == "compensated"
+    assert f"HTTP {status}" in answer.text
+    assert "ledger: " in answer.text
+    assert advice in answer.text
+    assert (desk.did, desk.called("add"), desk.called("remove")) == ([], 0, 0)
+
+
+@pytest.mark.parametrize("other", ["429", "lost"])
+async def test_what_one_call_meets_at_the_door_does_not_touch_the_others(desk: Desk, other: str) -> None:
+    async with ledger(desk, program=DOOR) as port:
+        point(desk, port, BLIND.replace("timeout_s = 1", "timeout_s = 30").replace("deadline_s = 3", "deadline_s = 99"))
+        async with desk.open() as agent:
+            await agent.until_up()
+            answers: list[Result] = []
+
+            async def slow() -> None:
+                answers.append(await agent.call("ledger_add", item="slow", id=8, mode="hang_before"))
+
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(slow)
+                await eventually(lambda: desk.called("add") == 1)
+                await agent.call("ledger_add", item=other, id=9)
+                await agent.until_up()
+                desk.switch("go")
+    assert not answers[0].is_error, answers[0].text
+    assert desk.did == ["add slow"]
