@@ -176,6 +176,15 @@ class ChanceTool:
     def stoppable(self) -> bool:
         return not self.trait.thread
 
+    @property
+    def reachable(self) -> bool:
+        """It runs here."""
+        return True
+
+    async def reach(self, within_s: float) -> None:
+        """It runs here."""
+        del within_s
+
     def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         return Arguments(dict(arguments))
 

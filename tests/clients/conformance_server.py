@@ -96,6 +96,15 @@ class Fixture:
     def listing(self) -> ToolListing:
         return ToolListing(description="For tests.", input_schema=_SCHEMAS.get(self.offered, _NO_ARGUMENTS))
 
+    @property
+    def reachable(self) -> bool:
+        """It runs here."""
+        return True
+
+    async def reach(self, within_s: float) -> None:
+        """It runs here."""
+        del within_s
+
     def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         return Arguments(dict(arguments))
 

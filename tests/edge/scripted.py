@@ -64,6 +64,15 @@ class ToldTool:
     listing: ToolListing
     stoppable: bool = True
 
+    @property
+    def reachable(self) -> bool:
+        """It runs here."""
+        return True
+
+    async def reach(self, within_s: float) -> None:
+        """It runs here."""
+        del within_s
+
     def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         return Arguments(dict(arguments))
 

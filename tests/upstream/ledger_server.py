@@ -2,7 +2,7 @@
 
 Each call appends what it did to the file that LEDGER names, so that a test sees what became of the world, whoever has
 died meanwhile. `mode` says how a call fails. Files beside that file say how the server itself does: `.down` (it ends at
-once), `.noise`, `.changed` (another schema), `.go` (what hangs goes on).
+once), `.noise`, `.slow` (nothing is said while it is there), `.changed` (another schema), `.go` (what hangs goes on).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import signal
 import socket
 import sys
+import time
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -308,6 +309,8 @@ if __name__ == "__main__":
     sys.stderr.write("the ledger has started\n")
     if switched("down"):
         sys.exit(3)
+    while switched("slow"):
+        time.sleep(0.02)
     if switched("noise"):
         os.write(WIRE, b"Welcome to the ledger!\n\n{}\n")
     if "LEDGER_PORT" in os.environ:

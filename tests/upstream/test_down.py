@@ -237,3 +237,23 @@ async def test_doctor_says_how_the_upstreams_are_and_keeps_nothing(desk: Desk) -
     assert code == 1
     assert "upstreams.ledger does not come up: " in said
     assert {file.name for file in desk.folder.iterdir()} - before <= {"ledger.jsonl", "ledger.down", "__pycache__"}
+
+
+async def test_a_call_is_no_step_while_its_server_is_still_starting(desk: Desk) -> None:
+    async with desk.open() as agent:
+        await agent.until_up()
+    desk.configure(saga="reply_within_s = 1.0")
+    desk.switch("slow")
+    async with desk.open() as agent:
+        note = await agent.call("note", text="a day's work")
+        refused = await agent.call("ledger_add", item="a", saga_id=note.facts["id"])
+        assert refused.facts["code"] == "upstream_down"
+        assert (await agent.call("saga_status", saga_id=note.facts["id"])).value["structuredContent"][
+            "state"
+        ] == "active"
+        desk.switch("slow", on=False)
+        await agent.until_up()
+        added = await agent.call("ledger_add", item="a", saga_id=note.facts["id"])
+        assert added.facts["state"] == "active"
+    assert desk.notes == ["note a day's work"]
+    assert desk.did == ["add a"]

@@ -49,7 +49,7 @@ from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import Limits, Supervised, wait_for
 from saga_mcp.engine.ticket import AllowedCall, Arrival, AskingCall, Call, Order, Ticket
-from saga_mcp.engine.witness import Witness
+from saga_mcp.engine.witness import BEFOREHAND, Witness
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
 from saga_mcp.tools.hidden import with_key
@@ -109,7 +109,8 @@ class Forward:
 
     async def _intended(self, order: Order, ticket: Ticket) -> tuple[Decided, Call]:
         """Store the intent, with the capture that goes with it; or find that the call is a repeat."""
-        prepared = _Prepared(order.pair.capture is None and order.pair.guard is None)
+        looks = order.pair.capture is not None or order.pair.guard is not None
+        prepared = _Prepared(done=order.tool.reachable and not looks)
         while True:
             try:
                 return await self._decided(order, ticket, prepared)
@@ -138,6 +139,10 @@ class Forward:
             ticket.known.set()
 
     async def _prepared(self, order: Order, ticket: Ticket) -> _Prepared:
+        # What is not sent is no step: nobody has to undo anything for it.
+        await order.tool.reach(BEFOREHAND * self._shop.settings.reply_within_s)
+        if order.pair.capture is None and order.pair.guard is None:
+            return _Prepared(done=True)
         if ticket.lock is None and not await self._locks.take(order, ticket):
             return _Prepared(done=False)
         if order.pair.capture is None:

@@ -25,7 +25,7 @@ from saga_mcp.tools.port import StepFacts
 
 T = TypeVar("T")
 
-_BEFOREHAND = 0.8
+BEFOREHAND = 0.8
 """Of the time within which a reply is due."""
 
 _SENDS_NOTHING = frozenset({PartAction.LEAVE, PartAction.NOTHING})
@@ -77,7 +77,7 @@ class Witness:
             CaptureFailed: it could not be made exactly, so nothing may be sent.
         """
         # Whoever waits for the call is to be told in time.
-        within_s = min(pair.timeout_s, _BEFOREHAND * self._shop.settings.reply_within_s)
+        within_s = min(pair.timeout_s, BEFOREHAND * self._shop.settings.reply_within_s)
         sight = await self._in_time(pair, lambda: self._shop.looks.capture(pair, step), within_s)
         if isinstance(sight, NotSeen):
             raise CaptureFailed(pair.tool, sight.reason)

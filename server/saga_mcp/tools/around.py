@@ -56,6 +56,15 @@ class ToolAround:
         """The tool's own."""
         return self.inner.stoppable
 
+    @property
+    def reachable(self) -> bool:
+        """The tool's own."""
+        return self.inner.reachable
+
+    async def reach(self, within_s: float) -> None:
+        """As the tool does."""
+        await self.inner.reach(within_s)
+
     def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         """As the tool does."""
         return self.inner.decode(arguments)

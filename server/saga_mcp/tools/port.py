@@ -278,6 +278,19 @@ class Tool(Protocol):
         """Whether a call past its hard deadline can be cancelled; a thread cannot (S3.3)."""
         ...
 
+    @property
+    def reachable(self) -> bool:
+        """Whether a call could be sent right now."""
+        ...
+
+    async def reach(self, within_s: float) -> None:
+        """Wait so many seconds at most until a call could be sent.
+
+        Raises:
+            UpstreamDown: none could.
+        """
+        ...
+
     def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         """Validate once, against the tool's own schema; defaults included (DESIGN.md rule 8).
 

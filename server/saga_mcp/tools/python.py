@@ -155,6 +155,15 @@ class PythonTool:
         """A coroutine is, a thread is not."""
         return self.declared.registered.is_async
 
+    @property
+    def reachable(self) -> bool:
+        """It runs here."""
+        return True
+
+    async def reach(self, within_s: float) -> None:
+        """It runs here."""
+        del within_s
+
     def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         """Validate once, against the function's own model; defaults included.
 

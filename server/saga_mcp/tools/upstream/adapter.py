@@ -42,7 +42,7 @@ from saga_mcp.tools.upstream.declared import DeclaredUpstreamTool
 from saga_mcp.tools.upstream.known import KnownTool
 
 _READY_WITHIN_S = 10.0
-"""How long a call whose intent is stored waits for an upstream that is being started again."""
+"""How long a call waits for an upstream that is being started again."""
 _ANY_OBJECT: JsonObject = {"type": "object"}
 
 
@@ -100,6 +100,19 @@ class UpstreamTool:
     def stoppable(self) -> bool:
         """The wait for its answer is; what that leaves unknown is in the outcome."""
         return True
+
+    @property
+    def reachable(self) -> bool:
+        """Whether its upstream is up."""
+        return self.upstream.state is State.UP
+
+    async def reach(self, within_s: float) -> None:
+        """Wait until its upstream is up.
+
+        Raises:
+            UpstreamDown: it is down, or not up in time.
+        """
+        await self.upstream.ready(min(within_s, _READY_WITHIN_S))
 
     def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
         """Validate once, against the upstream's own schema; the defaults that it states included.
