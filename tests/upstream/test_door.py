@@ -52,8 +52,8 @@ async def test_a_refusal_at_the_door_has_had_no_effect_whatever_its_body(desk: D
     assert (desk.did, desk.called("add"), desk.called("remove")) == ([], 0, 0)
 
 
-@pytest.mark.parametrize("other", ["429", "lost"])
-async def test_what_one_call_meets_at_the_door_does_not_touch_the_others(desk: Desk, other: str) -> None:
+@pytest.mark.parametrize(("other", "sessions"), [("429", 1), ("lost", 2)])
+async def test_what_one_call_meets_at_the_door_does_not_touch_the_others(desk: Desk, other: str, sessions: int) -> None:
     async with ledger(desk, program=DOOR) as port:
         point(desk, port, BLIND.replace("timeout_s = 1", "timeout_s = 30").replace("deadline_s = 3", "deadline_s = 99"))
         async with desk.open() as agent:
@@ -67,7 +67,10 @@ async def test_what_one_call_meets_at_the_door_does_not_touch_the_others(desk: D
                 tasks.start_soon(slow)
                 await eventually(lambda: desk.called("add") == 1)
                 await agent.call("ledger_add", item=other, id=9)
+                await eventually(lambda: desk.called("initialize") == sessions)
                 await agent.until_up()
+                assert desk.called("initialize") == sessions
+                assert not answers
                 desk.switch("go")
     assert not answers[0].is_error, answers[0].text
     assert desk.did == ["add slow"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 import anyio
 import mcp_types as types
 import structlog
+from anyio.abc import TaskGroup
 from mcp.client import Client
 from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
@@ -104,6 +105,19 @@ class _Link:
     tap: Tap
     ended: anyio.Event = field(default_factory=anyio.Event)
     process_ended: bool = False
+    under_way: int = 0
+    """Calls that wait for their answer."""
+
+    @contextlib.contextmanager
+    def carrying(self) -> Generator[None]:
+        """A call is under way inside the block; one that was left ends with the last of them."""
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            if not self.under_way and self.tap.left.is_set():
+                self.tap.ended.set()
 
 
 class Upstream:
@@ -158,23 +172,38 @@ class Upstream:
 
     async def run(self) -> None:
         """Keep it connected, for ever."""
-        failures = 0
-        while True:
-            self._move(State.STARTING)
-            self._up_since = math.inf
+        async with anyio.create_task_group() as links:
+            failures = 0
+            while True:
+                self._move(State.STARTING)
+                self._up_since = math.inf
+                reason = await self._connection(links)
+                came_up = self._up_since < math.inf
+                if not came_up and self._said:
+                    reason = f"{reason}: {self._said[:_LONGEST_SAID]}"
+                failures = 0 if anyio.current_time() - self._up_since >= _STEADY_S else failures + 1
+                _log.warning("upstream_lost" if came_up else "upstream_failed", upstream=self.name, reason=reason)
+                if failures > 1 or not came_up:
+                    self._move(State.DOWN, reason)
+                    await anyio.sleep(random.uniform(0.5, 1.0) * _AGAIN.delay_s(failures))  # noqa: S311 - jitter
+
+    async def _connection(self, links: TaskGroup) -> str:
+        """Connect; why calls cannot go over the connection any more, which ends with the last of them."""
+        over = anyio.Event()
+        reasons: list[str] = []
+
+        async def live() -> None:
             try:
-                await self._live()
-                reason = "it has ended"
+                await self._live(over)
+                reasons.append("it has ended")
             except Exception as error:  # noqa: BLE001 - whatever an upstream does, it costs only itself
-                reason = describe(error)
-            came_up = self._up_since < math.inf
-            if not came_up and self._said:
-                reason = f"{reason}: {self._said[:_LONGEST_SAID]}"
-            failures = 0 if anyio.current_time() - self._up_since >= _STEADY_S else failures + 1
-            _log.warning("upstream_lost" if came_up else "upstream_failed", upstream=self.name, reason=reason)
-            if failures > 1 or not came_up:
-                self._move(State.DOWN, reason)
-                await anyio.sleep(random.uniform(0.5, 1.0) * _AGAIN.delay_s(failures))  # noqa: S311 - jitter
+                reasons.append(describe(error))
+            finally:
+                over.set()
+
+        links.start_soon(live)
+        await over.wait()
+        return reasons[0] if reasons else "a call could not be sent"
 
     def _came_up(self, link: _Link) -> None:
         self._link = link
@@ -187,8 +216,8 @@ class Upstream:
         moved, self._moved = self._moved, anyio.Event()
         moved.set()
 
-    async def _live(self) -> None:
-        """Connect, list the tools, and stay until the connection ends.
+    async def _live(self, over: anyio.Event) -> None:
+        """Connect, list the tools, and stay until the connection ends; `over` is set before where calls leave it.
 
         Afterwards what was in flight learns what became of its process.
         """
@@ -204,9 +233,10 @@ class Upstream:
                     connecting.deadline = math.inf
                     link = _Link(client, tap)
                     self._came_up(link)
-                    await self._serve(link, process)
+                    await self._serve(link, process, over)
         finally:
-            self._link = None
+            if self._link is link:
+                self._link = None
             self._said = "" if process is None else process.said
             if link is not None:
                 link.process_ended = process is not None and process.all_ended and not self._outlives_us
@@ -214,14 +244,21 @@ class Upstream:
         if connecting.cancelled_caught:
             raise TimeoutError(f"no answer within {_CONNECT_WITHIN_S:g} s")
 
-    async def _serve(self, link: _Link, process: Process | None) -> None:
+    async def _serve(self, link: _Link, process: Process | None, over: anyio.Event) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._list_again, link.client)
             tasks.start_soon(self._listen, link.client)
+            tasks.start_soon(self._leave, link, over)
             if process is not None:
                 tasks.start_soon(_end_with, process, link.tap)
             await link.tap.ended.wait()
             tasks.cancel_scope.cancel()
+
+    async def _leave(self, link: _Link, over: anyio.Event) -> None:
+        await link.tap.left.wait()
+        if self._link is link:
+            self._link = None
+        over.set()
 
     async def _list_again(self, client: Client) -> None:
         while True:
@@ -306,7 +343,7 @@ class Upstream:
         call = Sending(may_stop=may_stop)
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
         try:
-            with sending(call):
+            with link.carrying(), sending(call):
                 await link.client.session.send_request(request, _ANYTHING, progress_callback=report)
         except MCPError as error:
             if (heard := self._declined(call, error.error.code, error.error.message)) is not None:

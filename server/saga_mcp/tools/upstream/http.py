@@ -13,7 +13,6 @@ import json
 from collections.abc import AsyncGenerator, AsyncIterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any
 
 import httpx2
 import mcp_types as types
@@ -107,14 +106,12 @@ class _Contained(httpx2.AsyncBaseTransport):
         return response
 
     def _asked(self, request: httpx2.Request) -> _Asked | None:
-        try:
-            message: Any = json.loads(request.content) if request.method == "POST" else None
-        except ValueError:
+        if request.method != "POST":
             return None
-        if not isinstance(message, dict) or "method" not in message or "id" not in message:
+        message = _message(request.content)
+        if not isinstance(message, types.JSONRPCRequest):
             return None
-        number: types.RequestId = message["id"]
-        return _Asked(number, self.tap.calls.get(number) if self.tap else None)
+        return _Asked(message.id, self.tap.calls.get(message.id) if self.tap else None)
 
     def _turned_away(self, call: Sending | None, why: str, *, leave: bool) -> httpx2.Response:
         """Nothing of the request was looked at. Where it is to be left, calls go over a new connection from now on."""
@@ -146,12 +143,16 @@ async def _body(response: httpx2.Response) -> bytes:
         await response.aclose()
 
 
+def _message(body: bytes) -> types.JSONRPCMessage | None:
+    try:
+        return types.jsonrpc_message_adapter.validate_json(body, by_name=False)
+    except ValidationError:
+        return None
+
+
 def _is_answer(status: int, body: bytes, asked: types.RequestId) -> bool:
     """Whether the upstream itself wrote this, about that request."""
-    try:
-        message = types.jsonrpc_message_adapter.validate_json(body, by_name=False)
-    except ValidationError:
-        return False
+    message = _message(body)
     if status < HTTPStatus.BAD_REQUEST:
         return isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id == asked
     # One without an id was written before the request was read: by an upstream, if it says what is wrong with it.
