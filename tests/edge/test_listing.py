@@ -15,7 +15,7 @@ from saga_mcp.edge.descriptions import INSTRUCTIONS
 from saga_mcp.edge.listing import govern
 from saga_mcp.engine.port import SagaIdMistyped
 from saga_mcp.tools.pair import UndoEntry
-from saga_mcp.tools.port import InvalidArguments
+from saga_mcp.tools.unsent import InvalidArguments
 
 OBJECT: JsonObject = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

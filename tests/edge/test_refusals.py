@@ -32,7 +32,7 @@ from saga_mcp.domain.events import (
     StepFellInDoubt,
 )
 from saga_mcp.engine.port import CallReply, SagaIdMissing, SagaIdMistyped
-from saga_mcp.tools.port import InvalidArguments
+from saga_mcp.tools.unsent import InvalidArguments
 
 
 @pytest.mark.case(90)

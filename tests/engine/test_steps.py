@@ -13,8 +13,8 @@ from tests.world.server import eventually, served
 from saga_mcp.domain.errors import CommitRefused, SagaAborted
 from saga_mcp.domain.values import OnError, Phase, StepState
 from saga_mcp.engine.port import UnknownTool
-from saga_mcp.tools.port import InvalidArguments
 from saga_mcp.tools.running import ToolThreads
+from saga_mcp.tools.unsent import InvalidArguments
 
 
 async def test_a_step_is_kept_by_commit(world: World, database: Path) -> None:

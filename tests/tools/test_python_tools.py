@@ -16,17 +16,10 @@ from tests.tools.shop import World, call, context, facts, serve, shop, undo
 from saga_mcp.domain.frozen import PartLimits
 from saga_mcp.domain.values import Effect
 from saga_mcp.tools.declared import declare
-from saga_mcp.tools.port import (
-    Arguments,
-    GivesUp,
-    InvalidArguments,
-    Landed,
-    Missed,
-    NoVerdict,
-    Undone,
-)
+from saga_mcp.tools.port import Arguments, GivesUp, Landed, Missed, NoVerdict, Undone
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 from saga_mcp.tools.running import MOST_THREADS
+from saga_mcp.tools.unsent import InvalidArguments
 from saga_tools import Call, NoEffect, Retry, ToolRegistry, Undo
 from saga_tools.server import add
 

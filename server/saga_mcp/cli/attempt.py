@@ -19,7 +19,7 @@ from saga_mcp.domain.values import JsonObject, JsonValue, Kind
 from saga_mcp.edge.clean import escape
 from saga_mcp.tools.looks import Seen
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import InvalidArguments, UpstreamDown
+from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
 
 if TYPE_CHECKING:
     from saga_mcp.cli.checking.trial import Given, Trial

@@ -26,7 +26,7 @@ from saga_mcp.edge.status import list_view, saga_view
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller
 from saga_mcp.engine.waiting import OnProgress
-from saga_mcp.tools.port import InvalidArguments
+from saga_mcp.tools.unsent import InvalidArguments
 from saga_tools.server import Report
 
 

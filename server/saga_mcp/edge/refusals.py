@@ -6,7 +6,7 @@ Apart from `wording`, which says how a saga stands: a refusal is about a call, a
 from saga_mcp.domain.errors import CommitRefused, SagaQuarantined
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.wording import Names
-from saga_mcp.tools.port import UpstreamDown
+from saga_mcp.tools.unsent import UpstreamDown
 
 _LONGEST_REFUSAL = 2_000
 

@@ -34,7 +34,8 @@ from saga_mcp.edge.replies import brief, facts, read_reply, readable_error, refu
 from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller, CallReply, Receipt, SagaIdMissing, SagaIdMistyped, UnknownTool
-from saga_mcp.tools.port import Catalogue, InvalidArguments, UpstreamDown
+from saga_mcp.tools.port import Catalogue
+from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
 from saga_tools.server import Report
 
 _THIRD = 3

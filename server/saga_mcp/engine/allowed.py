@@ -18,7 +18,7 @@ from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import SagaRow
 from saga_mcp.tools.hidden import given
 from saga_mcp.tools.pair import PairUnreadable
-from saga_mcp.tools.port import InvalidArguments, UpstreamDown
+from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
 
 _log = structlog.get_logger(__name__)
 

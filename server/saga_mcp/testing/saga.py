@@ -23,8 +23,8 @@ from saga_mcp.domain.values import JsonValue, StepState
 from saga_mcp.engine.port import Caller, CallReply
 from saga_mcp.log.port import Record
 from saga_mcp.testing.errors import CallFailed, ServerDied
-from saga_mcp.tools.port import InvalidArguments
 from saga_mcp.tools.python import PythonTool
+from saga_mcp.tools.unsent import InvalidArguments
 from saga_tools.server import jsonable
 
 T = TypeVar("T")

@@ -10,7 +10,7 @@ from saga_mcp.domain.ids import key_bytes
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.tools.binding import CannotBind, TemplateError, compile_condition
 from saga_mcp.tools.pair import KeyFormat, Pair
-from saga_mcp.tools.port import InvalidArguments
+from saga_mcp.tools.unsent import InvalidArguments
 from saga_mcp.tools.variables import BEFORE_INTENT
 
 _SOME_KEY = "0" * 26

@@ -22,7 +22,6 @@ from saga_mcp.tools.images import digested, image_of, same_image, size_of
 from saga_mcp.tools.pair import Capture, Pair, Probe, ReadCall, UndoEntry
 from saga_mcp.tools.port import (
     Absent,
-    InvalidArguments,
     Landed,
     NoVerdict,
     ProbeVerdict,
@@ -34,6 +33,7 @@ from saga_mcp.tools.port import (
     UndoContext,
     UndoMissed,
 )
+from saga_mcp.tools.unsent import InvalidArguments
 from saga_mcp.tools.variables import AFTER_OUTCOME, BEFORE_INTENT, NOW, values_of
 
 

@@ -217,23 +217,6 @@ class UndoContext:
     cause: str
 
 
-class InvalidArguments(Exception):
-    """The arguments do not fit the tool's schema: nothing was sent, and it is not a step (S4.1)."""
-
-    def __init__(self, problems: tuple[str, ...]) -> None:
-        self.problems = problems
-        super().__init__("; ".join(problems))
-
-
-class UpstreamDown(Exception):
-    """The server behind the tool cannot be reached: nothing was sent, and it is not a step."""
-
-    def __init__(self, upstream: str, reason: str) -> None:
-        self.upstream = upstream
-        self.reason = reason
-        super().__init__(f"{upstream} is down: {reason}")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolListing:
     """How a tool describes itself to agents, before the saga facts are added."""

@@ -26,7 +26,6 @@ from saga_mcp.tools.port import (
     Absent,
     Arguments,
     CallContext,
-    InvalidArguments,
     Landed,
     Missed,
     NoVerdict,
@@ -38,6 +37,7 @@ from saga_mcp.tools.port import (
 )
 from saga_mcp.tools.running import Ended, Raised, Returned, ToolThreads, describe, run
 from saga_mcp.tools.truth import truth
+from saga_mcp.tools.unsent import InvalidArguments
 from saga_tools import (
     Call,
     NoEffect,

@@ -28,7 +28,8 @@ from saga_mcp.domain.values import Kind, PartAction, StepState
 from saga_mcp.engine.clock import HastyClock
 from saga_mcp.engine.port import Caller
 from saga_mcp.tools.binding.patterns import matches
-from saga_mcp.tools.port import InvalidArguments, ReadAnswer, ReadFailed, StepFacts, Tool, UpstreamDown
+from saga_mcp.tools.port import ReadAnswer, ReadFailed, StepFacts, Tool
+from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
 
 _UP_WITHIN_S = 120.0
 _AT_REST_WITHIN_S = 300.0

@@ -17,7 +17,6 @@ from saga_mcp.tools.port import (
     Arguments,
     CallContext,
     GivesUp,
-    InvalidArguments,
     Landed,
     Lost,
     Missed,
@@ -34,8 +33,8 @@ from saga_mcp.tools.port import (
     UndoMissed,
     Undone,
     UndoOutcome,
-    UpstreamDown,
 )
+from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
 from saga_mcp.tools.upstream.answers import Answers, answer_of, kept_of
 from saga_mcp.tools.upstream.connection import Answered, Broken, Declined, NotSent, State, Upstream
 from saga_mcp.tools.upstream.declared import DeclaredUpstreamTool

@@ -23,8 +23,8 @@ from mcp.shared.exceptions import MCPError
 from pydantic import TypeAdapter
 
 from saga_mcp.domain.values import JsonObject
-from saga_mcp.tools.port import UpstreamDown
 from saga_mcp.tools.running import describe
+from saga_mcp.tools.unsent import UpstreamDown
 from saga_mcp.tools.upstream.declared import DeclaredUpstream, Endpoint, Program
 from saga_mcp.tools.upstream.elsewhere import outlives_us
 from saga_mcp.tools.upstream.http import reached

@@ -10,7 +10,8 @@ import anyio
 
 from saga_mcp.domain.values import Kind
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import Reader, Undoer, UpstreamDown
+from saga_mcp.tools.port import Reader, Undoer
+from saga_mcp.tools.unsent import UpstreamDown
 from saga_mcp.tools.upstream.adapter import UpstreamReader, UpstreamTool, UpstreamUndo
 from saga_mcp.tools.upstream.answers import Answers
 from saga_mcp.tools.upstream.connection import Upstream
