@@ -7,13 +7,18 @@ import os
 import signal
 import sys
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
 from anyio.streams.buffered import BufferedByteReceiveStream
+from mcp.client import Client
 from tests.edge.raw_stdio_client import tool_call
 from tests.upstream.desk import BOUND_S, LEDGER, Agent, Desk, eventually, raw
+
+from saga_mcp import app
+from saga_mcp.edge.server import build_server
 
 BLIND = """
 [tools."ledger.add"]
@@ -171,3 +176,22 @@ async def test_who_takes_over_from_a_killed_process_probes_at_once_too(desk: Des
                 while (await agent.call("saga_commit", saga_id=saga["saga_id"])).is_error:  # noqa: ASYNC110 - see above
                     await anyio.sleep(0.05)
     assert desk.did == ["add a"]
+
+
+async def test_a_lost_call_that_may_go_on_is_left_to_the_next_process_when_this_one_ends(desk: Desk) -> None:
+    async with ledger(desk) as port, AsyncExitStack() as stack:
+        point(desk, port, PROBED.replace("probe = ", "# "), saga='on_error = "hold"')
+        opened = await stack.enter_async_context(app.open_app(app.load(desk.config)))
+        client = await stack.enter_async_context(Client(build_server(opened.engine, opened.catalogue)))
+        agent = Agent(client)
+        await agent.until_up()
+        saga_id = await agent.begin()
+        assert await lose(desk, agent, saga_id) == "outcome_unknown"
+        async with ledger(desk, port), anyio.create_task_group() as tasks:
+            await agent.until_up()
+            tasks.start_soon(partial(agent.call, "ledger_add", item="c", mode="hang_before"))
+            await eventually(lambda: desk.called("add") == 2)
+            await opened.engine.drain(4.0)
+            status = (await agent.call("saga_status", saga_id=saga_id)).value["structuredContent"]
+            desk.switch("go")
+            assert (status["steps"][0]["state"], status["steps"][0]["running"]) == ("in_doubt", True)

@@ -61,6 +61,7 @@ class Engine:
         self._first_turns = FirstTurns(workshop, delivery)
         self._steps = Steps(workshop, self._driver, self._forward, delivery, tasks)
         self._idling = Idling(workshop, self._driver)
+        self._stranded = Stranded(workshop, self._driver)
         self._reads = ReadOnlyCalls(workshop, tasks)
         self.probing = Probing(workshop, tasks)
         self._draining = False
@@ -111,7 +112,7 @@ class Engine:
                 engine._driver.start(engine._forward, Allowed(workshop, engine._forward))
                 tasks.start_soon(engine._idling.watch)
                 tasks.start_soon(Questions(workshop).watch)
-                tasks.start_soon(Stranded(workshop, engine._driver).watch)
+                tasks.start_soon(engine._stranded.watch)
             try:
                 yield engine
             finally:
@@ -293,6 +294,7 @@ class Engine:
     async def drain(self, grace_s: float) -> None:
         """Start nothing new, and wait at most that long for what runs to be recorded (S12.1)."""
         self._draining = True
+        self._stranded.stop()
         self._idling.stop()
         self._driver.stop()
         self._forward.stop()

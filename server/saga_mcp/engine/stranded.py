@@ -22,12 +22,17 @@ class Stranded:
     def __init__(self, workshop: Workshop, driver: SagaDriver) -> None:
         self._shop = workshop
         self._driver = driver
+        self._stopping = False
+
+    def stop(self) -> None:
+        """Leave what is let go of from now on to whoever comes next: some of it is let go of for that (S12.1)."""
+        self._stopping = True
 
     async def watch(self) -> None:
         """Look for ever after. Once the owner counts as dead, its work is everybody's (S3.5)."""
         while True:
             await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
-            if not self._shop.claimed:
+            if self._stopping or not self._shop.claimed:
                 return
             for saga_id in self._shop.in_hand.take_let_go():
                 await self._guarded(saga_id)
@@ -48,7 +53,7 @@ class Stranded:
         in_hand = self._shop.in_hand
         me = self._shop.owners.me
         stranded = frozenset(attempts_of(await self._shop.log.load(saga_id), me))
-        if in_hand.held(saga_id):
+        if self._stopping or in_hand.held(saga_id):
             return  # asked after the look, for the holder may have stored one of them; once it lets go, we look again
         sent = in_hand.sent(saga_id)
         if stranded:
