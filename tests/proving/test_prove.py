@@ -73,6 +73,22 @@ async def test_an_undo_that_only_says_so_is_found_out_by_the_world(ledger: Desk)
     assert any(line.startswith("+") and '"a"' in line for line in found["rehearsals"][0]["differences"])
 
 
+async def test_a_read_that_does_not_show_the_call_proves_nothing(ledger: Desk) -> None:
+    ledger.configure(UNDO.format("say", '{ text = "no undo at all ${result.id}" }'))
+    blind = ledger.config.read_text(encoding="utf-8").replace('read_only = ["look"]', 'read_only = ["look", "show"]')
+    ledger.config.write_text(blind, encoding="utf-8")
+    (ledger.folder / "samples.toml").write_text(SAMPLES.replace("ledger.look", "ledger.show"), encoding="utf-8")
+    code, found = await prove(ledger)
+    assert (code, verdicts(found)["none"]) == (1, ("unseen", False))
+
+
+async def test_a_call_that_asks_a_person_is_allowed_in_the_rehearsal(ledger: Desk) -> None:
+    ledger.configure(UNDO.format("say", '{ text = "no undo at all ${result.id}" }') + "\napproval = true")
+    code, found = await prove(ledger)
+    assert (code, verdicts(found)["none"]) == (1, ("broken", False))
+    assert ledger.called("add") > 0
+
+
 HALF = UNDO.format("say", '{ text = "undone" }') + '\nnot_restored = "who was told stays told"'
 
 
@@ -201,7 +217,8 @@ async def test_the_calls_are_rehearsed_in_one_saga_too_and_undone_last_first(led
     add = "ledger.add"
     assert together == [(add, 2, "before"), (add, 2, "none"), ("notes.note", 3, "before"), ("notes.note", 3, "none")]
     assert all(each["verdict"] == "restored" for each in found["rehearsals"] if each["step"])
-    assert code == 0
+    unseen = [(each["tool"], each["fault"]) for each in found["rehearsals"] if each["verdict"] == "unseen"]
+    assert (code, unseen) == (1, [("notes.note", "none")])  # by itself, it is shown by no read
     pairs = [did for did in ledger.did if did.endswith(("a", "b", "11", "12"))]
     whole = ["add a", "add b", "remove 12", "remove 11"]
     assert "|".join(["add a", "remove 11", *whole, *whole, *whole]) in "|".join(pairs)
