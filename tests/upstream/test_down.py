@@ -6,12 +6,13 @@ import json
 import os
 import re
 import signal
+import sys
 from typing import cast
 
 import anyio
 import pytest
 from mcp.client import Client
-from tests.upstream.desk import BOUND_S, PAIRED, Agent, Desk, eventually
+from tests.upstream.desk import BOUND_S, LEDGER, PAIRED, Agent, Desk, eventually
 
 from saga_mcp import app
 from saga_mcp.edge.server import build_server
@@ -257,3 +258,27 @@ async def test_a_call_is_no_step_while_its_server_is_still_starting(desk: Desk) 
         assert added.facts["state"] == "active"
     assert desk.notes == ["note a day's work"]
     assert desk.did == ["add a"]
+
+
+CAPTURED = """
+[tools."ledger.add"]
+capture = { tool = "other.look" }
+undo = { tool = "ledger.remove", args = { id = "${result.id}" } }
+"""
+
+
+async def test_a_call_is_no_step_while_the_server_that_its_capture_asks_is_down(desk: Desk) -> None:
+    ledger = f"""
+[upstreams.other]
+command = {json.dumps(sys.executable)}
+args = [{json.dumps(str(LEDGER))}]
+env = {{ LEDGER = "other.jsonl" }}
+read_only = ["look"]
+"""
+    desk.configure(CAPTURED, more=ledger)
+    (desk.folder / "other.down").touch()
+    async with desk.open() as agent:
+        await agent.until_up()
+        refused = await agent.call("ledger_add", item="a")
+        assert refused.facts["code"] == "upstream_down"
+    assert desk.called("add") == 0

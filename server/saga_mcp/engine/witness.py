@@ -22,6 +22,7 @@ from saga_mcp.tools.images import same_image
 from saga_mcp.tools.looks import NotSeen, Seen, World, lock_name
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import StepFacts
+from saga_mcp.tools.unsent import UpstreamDown
 
 T = TypeVar("T")
 
@@ -75,11 +76,14 @@ class Witness:
 
         Raises:
             CaptureFailed: it could not be made exactly, so nothing may be sent.
+            UpstreamDown: what it calls cannot be reached, so nothing may be sent now.
         """
         # Whoever waits for the call is to be told in time.
         within_s = min(pair.timeout_s, BEFOREHAND * self._shop.settings.reply_within_s)
         sight = await self._in_time(pair, lambda: self._shop.looks.capture(pair, step), within_s)
         if isinstance(sight, NotSeen):
+            if not sight.reached and pair.capture is not None:
+                raise UpstreamDown(pair.capture.call.tool, sight.reason)
             raise CaptureFailed(pair.tool, sight.reason)
         # What could not be put back is not changed.
         if reason := self._shop.catalogue.unbuildable(pair, replace(step, capture=sight.image)):
