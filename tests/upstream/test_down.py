@@ -11,6 +11,7 @@ from typing import cast
 
 import anyio
 import pytest
+import structlog
 from mcp.client import Client
 from tests.upstream.desk import BOUND_S, LEDGER, PAIRED, Agent, Desk, eventually
 
@@ -282,3 +283,22 @@ read_only = ["look"]
         refused = await agent.call("ledger_add", item="a")
         assert refused.facts["code"] == "upstream_down"
     assert desk.called("add") == 0
+
+
+async def test_an_allowed_call_waits_for_a_server_that_is_slow_to_start_and_nothing_is_undone(desk: Desk) -> None:
+    desk.configure(PAIRED.rstrip() + "\napproval = true\n", saga="reply_within_s = 0.2")
+    async with desk.open() as agent:
+        await agent.until_up()
+        note = await agent.call("note", text="a day's work")
+        saga_id = note.facts["id"]
+        await agent.call("ledger_add", item="a", saga_id=saga_id)
+    desk.switch("slow")
+    async with desk.open() as agent:
+        with structlog.testing.capture_logs() as said:
+            code, told = await desk.run("approve", f"{saga_id}.2", "--yes")
+            assert code == 0, told
+            await eventually(lambda: any(each["event"] == "allowed_call_waits" for each in said))
+        desk.switch("slow", on=False)
+        await eventually(lambda: desk.did == ["add a"])
+        await agent.until(saga_id, "active")
+    assert desk.notes == ["note a day's work"]
