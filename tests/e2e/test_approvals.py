@@ -17,6 +17,8 @@ async def test_an_agent_is_told_to_wait_and_gets_the_answer_of_the_call_that_a_p
         asked = await agent.call("charge", cents=500)
         assert (asked.code, asked.is_error) == ("approval_needed", True)
         assert asked.text.startswith("Nothing was sent yet: a person has to allow step 1 charge.")
+        assert "nothing of it was sent. Until then saga_commit is refused." in asked.text
+        assert (await agent.call("saga_commit", saga_id=asked.saga_id)).code == "commit_refused"
         status = await agent.status(asked.saga_id)
         assert status["next"][0].startswith("Tell the user: step 1 waits for a person to allow it")
         assert (status["state"], status["items"][0]["kind"]) == ("active", "approval")

@@ -31,6 +31,7 @@ _FINISH = "Finish: saga_commit keeps all, saga_abort undoes all."
 _IDLE = " It was idle for long: finish it."
 _MOST_NAMED = 20
 _ROUNDED_FROM = 100_000
+_ASKED = "Until then saga_commit is refused."
 _FINISH_FORWARD = "It can no longer be undone. Finish: saga_commit."
 
 
@@ -114,7 +115,7 @@ def _open(saga: Saga, step: Step | None, names: Names, *, long: bool) -> str:
         return f": to be aborted once {_named(saga.step(saga.pivot), names)} is settled. saga_status tells."
     if step is None or not (long or step.state is not StepState.SUCCEEDED):
         return f" open, {plural(len(saga.steps), 'step')}"
-    finish = _FINISH_FORWARD if saga.pivot_passed else _FINISH
+    finish = _ASKED if is_asked(step) else _FINISH_FORWARD if saga.pivot_passed else _FINISH
     return f": {_step_words(step, names, past_pivot=saga.pivot_passed)}. {finish}"
 
 

@@ -69,6 +69,8 @@ def given(args: JsonObject, pair: Pair) -> JsonObject:
 
 def asks(pair: Pair, args: JsonObject) -> bool:
     """Return whether a person has to allow a call; where that cannot be told, one has to (S11.3)."""
+    if isinstance(pair.approval, bool):
+        return pair.approval
     values: dict[str, JsonValue] = {"args": args, "saga": {}}
     try:
         return compile_condition(pair.approval, variables=BEFORE_INTENT).holds(values)
