@@ -29,6 +29,7 @@ from saga_mcp.domain.events import (
 )
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import fold
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.edge.server import build_server
@@ -190,6 +191,9 @@ class Script:
 
     async def saga(self, saga_id: str) -> Saga:
         return self._state("saga", saga_id=saga_id)
+
+    async def paused(self) -> Mapping[str, Pause]:
+        return {}
 
     async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
         self.asked.append(("open_sagas", {"caller": caller, "limit": limit}))

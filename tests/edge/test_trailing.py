@@ -274,7 +274,7 @@ def test_what_is_remembered_of_replies_is_bounded() -> None:
     ],
 )
 def test_every_state_has_a_next_move(saga: Saga, move: str) -> None:
-    assert next_moves(Look.at(saga), busy=busy(saga)) == [move]
+    assert next_moves(Look.at(saga), str, busy=busy(saga)) == [move]
 
 
 def test_every_kind_of_item_says_what_it_waits_for() -> None:

@@ -11,6 +11,7 @@ from saga_mcp.domain.errors import LogError, LogUnavailable
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.machine import fold
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.port import (
     Append,
@@ -76,6 +77,15 @@ class LogAround:
 
     async def pair(self, pair_hash: str) -> PairRow | None:
         return await self.inner.pair(pair_hash)
+
+    async def pause(self, realm: str, pause: Pause) -> Pause:
+        return await self.inner.pause(realm, pause)
+
+    async def resume(self, realm: str, tool: str) -> bool:
+        return await self.inner.resume(realm, tool)
+
+    async def paused(self, realm: str) -> Mapping[str, Pause]:
+        return await self.inner.paused(realm)
 
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         return await self.inner.take_lock(wanted, over=over)

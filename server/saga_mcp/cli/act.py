@@ -15,6 +15,7 @@ import anyio
 import typer
 
 from saga_mcp.cli import views
+from saga_mcp.cli.bulk import Wanted, retry_all
 from saga_mcp.cli.drive import Plan, carry_out
 from saga_mcp.cli.ground import stand_on
 from saga_mcp.cli.items import item_at, verbs
@@ -31,6 +32,7 @@ from saga_mcp.cli.options import (
     require_answerable,
 )
 from saga_mcp.cli.output import wrong_usage
+from saga_mcp.cli.pausing import tool_named
 from saga_mcp.domain import person_decisions
 from saga_mcp.domain.attention import items
 from saga_mcp.domain.draft import Driving
@@ -133,8 +135,15 @@ def _settling(saga_id: str, step: int, question: Callable[[Saga], str], decision
 
 
 def retry(  # noqa: PLR0913 - its options
-    name: ItemArgument,
+    item: Annotated[str, typer.Argument(metavar="ITEM", help="The item: <saga>.<step>.", show_default=False)] = "",
     *,
+    every: Annotated[
+        bool, typer.Option("--all", help="Instead of ITEM: everything that can simply try again.")
+    ] = False,
+    tool: Annotated[
+        str,
+        typer.Option("--tool", metavar="TOOL", help="With --all: only what waits for this tool.", show_default=False),
+    ] = "",
     note: NoteOption = "",
     by: ByOption = "",
     yes: YesOption = False,
@@ -146,9 +155,19 @@ def retry(  # noqa: PLR0913 - its options
     """Let what is stuck try again, with fresh attempts and the same key.
 
     Example: saga-mcp retry sg-7k2m....2 --note "the bank is back" --yes
+    Example: saga-mcp retry --all --tool billing.refund --yes
     """
+    if every == bool(item) or (tool and not every):
+        wrong_usage("Say either an ITEM or --all, and --tool only with --all. Nothing was changed.")
     require_answerable(yes=yes, as_json=as_json)
-    saga_id, step = item_named(name)
+    if every:
+        ground = stand_on(config)
+        wanted = Wanted(
+            tool=tool and tool_named(config, ground, tool), by=person(by), note=note, wait_s=wait, detach=detach
+        )
+        retry_all(ground, wanted, yes=yes, as_json=as_json)
+        return
+    saga_id, step = item_named(item)
     who = person(by)
     plan = _settling(
         saga_id,

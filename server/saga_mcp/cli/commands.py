@@ -9,7 +9,21 @@ from typing import Annotated, cast
 
 import typer
 
-from saga_mcp.cli import act, adopt, answer, attempt, check, doctor, export, look, prove, recover, setup, streams
+from saga_mcp.cli import (
+    act,
+    adopt,
+    answer,
+    attempt,
+    check,
+    doctor,
+    export,
+    look,
+    pausing,
+    prove,
+    recover,
+    setup,
+    streams,
+)
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
 from saga_mcp.domain.errors import LogError, Refused
@@ -94,6 +108,8 @@ cli.command("resolve", short_help="Say what you found out or did about an item."
 cli.command("exempt")(act.exempt)
 cli.command("approve", short_help="Allow a call that an agent asked for.")(answer.approve)
 cli.command("reject", short_help="Forbid a call that an agent asked for.")(answer.reject)
+cli.command("pause", short_help="Stop all calls of a tool.")(pausing.pause)
+cli.command("resume", short_help="Let a paused tool be called again.")(pausing.resume)
 cli.command("probe")(recover.probe)
 cli.command("recover", short_help="Do what is due without serving, then end.")(recover.recover)
 cli.command("doctor", short_help="Look for what could keep sagas from being driven.")(doctor.doctor)

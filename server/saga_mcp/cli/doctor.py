@@ -23,6 +23,7 @@ from saga_mcp.cli.items import outages, rows, waiting
 from saga_mcp.cli.look import servers_words
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count
+from saga_mcp.cli.pausing import way_back, words
 from saga_mcp.cli.views import outage_lines
 from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.values import JsonObject
@@ -240,6 +241,7 @@ async def _sagas(ground: Ground) -> list[Check]:
             items = await waiting(log, ground.realm)
             others = await log.realms()
             down = await outages(log, found)
+            paused = await log.paused(ground.realm)
             due = len(await log.busy_sagas(ground.realm))
     except (LogError, CommandFailed) as error:
         return [Check("log", "error", str(error), "see above")]
@@ -251,6 +253,7 @@ async def _sagas(ground: Ground) -> list[Check]:
         checks.append(Check("sagas", "warn", says, "saga-mcp recover"))
     again = "start it by hand to see why it does not come up; it is tried by itself too"
     checks += [Check("sagas", "warn", says, again) for says in outage_lines(down)]
+    checks += [Check("paused", "warn", words(each), way_back(each)) for each in paused.values()]
     if items:
         checks.append(Check("sagas", "warn", f"{count(len(items), 'item')} for a person", "saga-mcp attention"))
     return checks

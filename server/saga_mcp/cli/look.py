@@ -25,11 +25,13 @@ from saga_mcp.cli.items import (
 )
 from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
 from saga_mcp.cli.output import CommandFailed, Output, age, count
+from saga_mcp.cli.pausing import line, pause_json
 from saga_mcp.cli.timeline import timeline, timeline_json
 from saga_mcp.domain.attention import items, summary
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
 from saga_mcp.domain.ids import normal_saga_id
+from saga_mcp.domain.pausing import Pause, held_undo
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.edge.clean import escape
@@ -49,11 +51,13 @@ async def _status_page(ground: Ground, output: Output) -> None:
     servers = ground.servers()
     found: list[SagaRow] = []
     attention: list[Waiting] = []
+    paused: list[Pause] = []
     others = ground.logs_beside()
     if ground.database_exists():
         async with open_log(ground) as log:
             found = await rows(log, ground.realm, open_only=True)
             attention = await waiting(log, ground.realm)
+            paused = [*(await log.paused(ground.realm)).values()]
             if ground.realm_moves:
                 others += [name for name in await log.realms() if name != ground.realm]
     moves = _next_moves(ground, servers, found, attention)
@@ -70,6 +74,7 @@ async def _status_page(ground: Ground, output: Output) -> None:
                 "open_sagas": len(found),
                 "items": len(attention),
                 "next": [*moves],
+                **_paused(paused),
             }
         )
         return
@@ -79,6 +84,7 @@ async def _status_page(ground: Ground, output: Output) -> None:
         f"saga log  {ground.database}{_whether_there(ground)}",
         f"server    {servers_words(servers)}",
         *_realm_words(ground, others),
+        *map(line, paused),
         "",
         *(f"next: {move}" for move in moves),
         "",
@@ -144,19 +150,28 @@ def list_sagas(
             shown = [views.Listed(row, await held_up(log, row)) for row in found[:limit]]
             left = ground.left_alone(await log.realms())
             down = await outages(log, found[:limit])
+            paused = [*(await log.paused(ground.realm)).values()]
         output = Output(as_json)
         alive = {owner.id: owner.pid for owner in ground.alive()}
         if as_json:
             listed = [views.row_json(each, alive) for each in shown]
             waits = [each.json() for each in down]
-            output.json({**_where(ground), "sagas": [*listed], "total": len(found), "waits_for_upstreams": [*waits]})
+            output.json(
+                {
+                    **_where(ground),
+                    "sagas": [*listed],
+                    "total": len(found),
+                    "waits_for_upstreams": [*waits],
+                    **_paused(paused),
+                }
+            )
             return
         if shown:
             views.saga_table(output, shown, alive, time.time())
         if len(found) > limit:
             output.text(f"... and {len(found) - limit} older: --limit {len(found)}")
         going = any(row.busy for row in found)
-        output.text(*views.outage_lines(down))
+        output.text(*map(line, paused), *views.outage_lines(down))
         output.text(*left, *_who_goes_on(ground, going=going), f"{views.states(found)}, in {ground.database}")
 
     anyio.run(run)
@@ -173,15 +188,17 @@ def attention(*, config: ConfigOption = None, as_json: JsonOption = False) -> No
         async with open_log(ground) as log:
             found = await waiting(log, ground.realm)
             down = await outages(log, await rows(log, ground.realm, open_only=True))
+            paused = [*(await log.paused(ground.realm)).values()]
         output = Output(as_json)
         if as_json:
             shown = [views.waiting_json(each) for each in found]
             waits = [each.json() for each in down]
-            output.json({**_where(ground), "items": [*shown], "waits_for_upstreams": [*waits]})
+            output.json({**_where(ground), "items": [*shown], "waits_for_upstreams": [*waits], **_paused(paused)})
             return
         if found:
             views.waiting_table(output, found, time.time())
         output.text(
+            *map(line, paused),
             *views.outage_lines(down),
             *_who_goes_on(ground, going=bool(down)),
             f"{count(len(found), 'item')} for a person, in {ground.database}",
@@ -220,6 +237,7 @@ def show(
             if step is not None and saga.find_step(step) is None and not (step == 0 and items(saga)):
                 raise CommandFailed(f"Saga {saga_id} has no step {step}.", code="item_not_found")
             records = [record async for record in history(log, saga_id)]
+            paused = held_undo(saga, await log.paused(ground.realm))
         if step is not None:
             records = [record for record in records if getattr(record.event, "step", 0) == step]
         if as_json:
@@ -238,7 +256,8 @@ def show(
             views.saga_text(output, saga, records[0].at, values=values, limit=limit)
         if with_diff:
             output.text(*diff(saga, step), "")
-        output.text(*_who_goes_on(ground, going=busy(saga)), summary(saga))
+        waits = [] if paused is None else [f"The undo of step {paused[0].number} waits: {line(paused[1])}"]
+        output.text(*waits, *_who_goes_on(ground, going=busy(saga)), summary(saga))
 
     anyio.run(run)
 
@@ -342,6 +361,10 @@ def _server_json(server: LivingOwner) -> JsonObject:
 def _where(ground: Ground) -> JsonObject:
     servers = ground.servers()
     return {"realm": ground.realm, "database": ground.database, "servers": [_server_json(each) for each in servers]}
+
+
+def _paused(paused: list[Pause]) -> JsonObject:
+    return {"paused": [pause_json(each) for each in paused]}
 
 
 def _who_goes_on(ground: Ground, *, going: bool) -> list[str]:

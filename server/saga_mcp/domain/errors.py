@@ -14,6 +14,7 @@ SagaError
 │  ├─ KeyReused           the step key belongs to a call with other arguments
 │  ├─ CaptureFailed       what is there now could not be saved, so the call could not be undone
 │  ├─ ResourceHeld        another saga works on the same thing
+│  ├─ ToolPaused          a person has stopped all calls of the tool
 │  ├─ RepeatRefused       the call equals an earlier one, and its tool must not run twice
 │  └─ ItemRefused         this verb does not fit what waits there
 └─ LogError
@@ -209,6 +210,20 @@ class ResourceHeld(Refused):
                 "or end it with saga_commit or saga_abort. Otherwise try again later, or tell the user."
             )
         super().__init__(f"Nothing was sent: {text}")
+
+
+class ToolPaused(Refused):
+    """A person has stopped all calls of the tool for now."""
+
+    code: ClassVar[str] = "tool_paused"
+
+    def __init__(self, tool: str, by: str, note: str) -> None:
+        self.tool = tool
+        said = f' They say: "{note}".' if note else ""
+        super().__init__(
+            f"Nothing was sent: {by} has paused {tool}.{said} Do not call it again now: go on without it, or tell the "
+            "user."
+        )
 
 
 class ApprovalRejected(Refused):

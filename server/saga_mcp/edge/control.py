@@ -14,6 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
 from saga_mcp.domain.attention import tally
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue, Phase
 from saga_mcp.edge import descriptions, refusals, wording
@@ -127,7 +128,7 @@ async def _abort(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> 
         to_savepoint=mark,
         on_progress=None if caller.report is None else _reporting(caller.report),
     )
-    look = Look.at(saga)
+    look = Look.at(saga, await _paused(desk, saga))
     if saga.abort_wanted is not None:
         return refusal("step_unsettled", wording.abort_deferred(saga, desk.names), look=look)
     if saga.phase is Phase.COMPENSATING and not desk.service.works:
@@ -138,6 +139,10 @@ async def _abort(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> 
     if mark is not None and saga.phase is Phase.ACTIVE:
         text = wording.back_at(look, mark, deadline(look, desk.service.settings))
     return _told(look, text)
+
+
+async def _paused(desk: Desk, saga: Saga) -> Mapping[str, Pause]:
+    return await desk.service.paused() if saga.phase is Phase.COMPENSATING else {}
 
 
 def _reporting(report: Report) -> OnProgress:
@@ -160,7 +165,8 @@ async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) ->
         rows = await desk.service.open_sagas(caller)
         view = list_view(rows, conversation=caller.conversation, now=desk.now())
         return control_reply(_json(view), view)
-    look = Look.at(await desk.service.saga(read_saga_id(arguments.saga_id)))
+    saga = await desk.service.saga(read_saga_id(arguments.saga_id))
+    look = Look.at(saga, await _paused(desk, saga))
     view = saga_view(
         look,
         desk.names,

@@ -1,11 +1,13 @@
 """A saga as one reply sees it: what is read off the fold is read once, however many parts of the reply say it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
 from saga_mcp.domain.attention import Item, Tally, counts, items, state_with, tally
-from saga_mcp.domain.state import Saga
+from saga_mcp.domain.pausing import Pause, held_undo
+from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import Phase
 from saga_mcp.edge.clean import escape
 
@@ -17,12 +19,21 @@ class Look:
     saga: Saga
     items: tuple[Item, ...]
     state: str
+    held: tuple[Step, Pause] | None = None
+    """The undo whose turn it is, where a person has paused what it calls."""
 
     @classmethod
-    def at(cls, saga: Saga) -> Self:
-        """Look at `saga` now."""
+    def at(cls, saga: Saga, paused: Mapping[str, Pause] | None = None) -> Self:
+        """Look at `saga` now.
+
+        Args:
+            saga: The saga.
+            paused: What is paused, by tool, where that may matter to it.
+        """
         waiting = items(saga)
-        return cls(saga=saga, items=waiting, state=state_with(saga, waiting))
+        return cls(
+            saga=saga, items=waiting, state=state_with(saga, waiting), held=held_undo(saga, paused) if paused else None
+        )
 
     @property
     def needs_person(self) -> bool:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.engine.port import Caller, CallReply, EngineSettings, Receipt
@@ -63,6 +64,10 @@ class SagaService(Protocol):
 
     async def saga(self, saga_id: str) -> Saga:
         """The state now."""
+        ...
+
+    async def paused(self) -> Mapping[str, Pause]:
+        """What a person has paused, by tool."""
         ...
 
     async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:

@@ -57,7 +57,7 @@ def saga_view(
     """
     saga = look.saga
     due = busy(saga)
-    moves = [wording.STOPPED] if stopped and due else wording.next_moves(look, busy=due, deadline=deadline)
+    moves = [wording.STOPPED] if stopped and due else wording.next_moves(look, names, busy=due, deadline=deadline)
     items_page, items_left = _page(look.items, lambda item: _item(saga, item, names), _LIST_BYTES)
     plan_page, plan_left = _page([*_undo_plan(saga)], lambda each: _planned(each, names, residues), _LIST_BYTES)
     marks, _ = _page(saga.savepoints[::-1], lambda mark: escape(mark.name), _LIST_BYTES // 2)

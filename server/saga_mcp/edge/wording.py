@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from saga_mcp.domain.attention import Tally
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.repeats import OnRepeat, is_asked
 from saga_mcp.domain.saga_decisions import describe_cause
 from saga_mcp.domain.state import Saga, Step
@@ -96,7 +97,10 @@ def _state_words(look: Look, number: int, names: Names, *, long: bool) -> str:
             closed = _CLOSED_ON_REQUEST if saga.cause == "agent" else _CLOSED
             return f" UNDONE: {why(saga, names)}; {_undone(look)}. {closed}"
         case Phase.COMPENSATING:
-            return f" BEING UNDONE: {why(saga, names)}; {undone_so_far(*progress(look.tally))} so far. {_GOING_ON}"
+            waits = "" if look.held is None else f" {_held_words(*look.held, names)}"
+            return (
+                f" BEING UNDONE: {why(saga, names)}; {undone_so_far(*progress(look.tally))} so far.{waits} {_GOING_ON}"
+            )
         case Phase.COMMITTED if stuck:
             return f" COMMITTED, and {_waiting(look, names)}. {_NOT_BY_HAND}"
         case Phase.COMMITTED:
@@ -284,7 +288,7 @@ def abort_deferred(saga: Saga, names: Names) -> str:
 # --- what waits for a person, and what comes next ---------------------------------------------------------------------
 
 
-def next_moves(look: Look, *, busy: bool, deadline: str = "") -> list[str]:
+def next_moves(look: Look, names: Names, *, busy: bool, deadline: str = "") -> list[str]:
     """What the agent can do now, best first, and what becomes of the saga otherwise."""
     saga = look.saga
     if look.needs_person:
@@ -294,6 +298,8 @@ def next_moves(look: Look, *, busy: bool, deadline: str = "") -> list[str]:
             return ["Nothing: everything is kept. saga_begin opens another saga."]
         case Phase.COMPENSATED:
             return ["Fix the cause and start over once with saga_begin, or tell the user."]
+        case Phase.COMPENSATING if look.held is not None:
+            return [f"{_held_words(*look.held, names)} The id takes no calls."]
         case Phase.COMPENSATING if waiting := [each.words() for each in held(saga)]:
             return [f"Tell the user: {'; '.join(waiting)}. The rest is undone after it. The id takes no calls."]
         case Phase.COMPENSATING:
@@ -302,6 +308,11 @@ def next_moves(look: Look, *, busy: bool, deadline: str = "") -> list[str]:
             return ["Wait, then saga_status: something is running or being looked into. Do not call it again."]
         case Phase.ACTIVE:
             return [move for move in (*_open_moves(look), deadline) if move]
+
+
+def _held_words(step: Step, pause: Pause, names: Names) -> str:
+    paused = escape(pause.tool)
+    return f"Tell the user: the undo of step {_named(step, names)} waits, because {pause.by} has paused {paused}."
 
 
 def _open_moves(look: Look) -> list[str]:

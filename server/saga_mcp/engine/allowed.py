@@ -9,7 +9,15 @@ from __future__ import annotations
 import structlog
 
 from saga_mcp.domain.approvals import expire, give_up_allowed, is_expired
-from saga_mcp.domain.errors import CaptureFailed, LogConflict, LogUnavailable, Refused, ResourceHeld, SagaQuarantined
+from saga_mcp.domain.errors import (
+    CaptureFailed,
+    LogConflict,
+    LogUnavailable,
+    Refused,
+    ResourceHeld,
+    SagaQuarantined,
+    ToolPaused,
+)
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.engine.forward import Forward
 from saga_mcp.engine.place import tool_of
@@ -23,7 +31,7 @@ from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
 _log = structlog.get_logger(__name__)
 
 _WAIT_S = 2.0
-"""Before a call is tried again whose server is down, or that finds taken what it works on."""
+"""Before a call is tried again whose server is down, that is paused, or that finds taken what it works on."""
 _LONGEST_TICK_S = 60.0
 _TICKS = 100
 """In the time that a person has."""
@@ -46,7 +54,7 @@ class Allowed:
             await self._forward.run(order, ticket)
             if ticket.saga is None and ticket.error is not None:
                 raise ticket.error
-        except (UpstreamDown, ResourceHeld) as wait:
+        except (UpstreamDown, ResourceHeld, ToolPaused) as wait:
             _log.info("allowed_call_waits", saga_id=saga.id, step=number, code=type(wait).__name__)
             await self._shop.clock.sleep(_WAIT_S)
         except (CaptureFailed, PairUnreadable, _Unsendable) as error:

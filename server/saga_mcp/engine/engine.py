@@ -15,6 +15,7 @@ from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import LogUnavailable, SagaNotFound
 from saga_mcp.domain.events import Event, SagaOpened
 from saga_mcp.domain.frozen import BoundUndo
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.person_decisions import resolve_landed
 from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
 from saga_mcp.domain.state import Saga
@@ -247,6 +248,10 @@ class Engine:
         if saga.realm != self._shop.settings.realm:
             raise SagaNotFound(saga_id)
         return saga
+
+    async def paused(self) -> Mapping[str, Pause]:
+        """What a person has paused, by tool."""
+        return await self._shop.log.paused(self._shop.settings.realm)
 
     async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
         """The caller's open sagas, this conversation's first, newest first (S1.4)."""

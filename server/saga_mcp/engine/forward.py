@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import duties
-from saga_mcp.domain.errors import SagaNotFound
+from saga_mcp.domain.errors import SagaNotFound, ToolPaused
 from saga_mcp.domain.events import Event, PartSpec, ReplyLost, UndoRegistered
 from saga_mcp.domain.repeats import (
     Asked,
@@ -58,6 +58,9 @@ from saga_mcp.tools.pair import Pair, PairUnreadable
 from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, StepFacts, Tool
 
 _log = structlog.get_logger(__name__)
+
+_PAUSED_S = 2.0
+"""Between two looks whether a tool is still paused."""
 
 
 class _Unprepared(Exception):
@@ -274,13 +277,19 @@ class Forward:
     async def _next_attempt(self, ticket: Ticket, pair: Pair) -> bool:
         made = ticket.saga.step(ticket.number).attempts if ticket.saga is not None else 1
         delay_s = self._shop.clock.jitter(pair.retry.delay_s(max(made, 1)))
-        if await wait_for(self._stopping, delay_s, self._shop.clock) or not self._shop.claimed:
-            return False
         me = self._shop.owners.me
-        # Nothing is sent before this is stored; given up here, the step would stay between two attempts for ever.
-        decided = await self._shop.record(ticket.saga_id, lambda saga, _: attempt_again(saga, ticket.number, me))
-        ticket.saga = decided.saga
-        return decided.before.seq != decided.saga.seq
+        while not await wait_for(self._stopping, delay_s, self._shop.clock) and self._shop.claimed:
+            try:
+                # Nothing is sent before this is stored; given up, the step would stay between two attempts for ever.
+                decided = await self._shop.record(
+                    ticket.saga_id, lambda saga, _: attempt_again(saga, ticket.number, me)
+                )
+            except ToolPaused:
+                delay_s = _PAUSED_S
+            else:
+                ticket.saga = decided.saga
+                return decided.before.seq != decided.saga.seq
+        return False
 
     async def _attempt(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:
         saga = ticket.saga

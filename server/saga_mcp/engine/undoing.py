@@ -9,6 +9,7 @@ import structlog
 from anyio.abc import TaskGroup, TaskStatus
 
 from saga_mcp.domain.duties import RunUndo
+from saga_mcp.domain.errors import ToolPaused
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.rollback import next_undo
 from saga_mcp.domain.state import Part, Saga, Step
@@ -123,7 +124,10 @@ class Undoing:
             return
         me = self._shop.owners.me
         with self._shop.in_hand.holding(saga.id):
-            decided = await self._shop.decide(saga.id, lambda now, _: undo_intended(now, step.number, part.id, me))
+            try:
+                decided = await self._shop.decide(saga.id, lambda now, _: undo_intended(now, step.number, part.id, me))
+            except ToolPaused:
+                return  # it stays due
             sent = self._sent(decided)
             while sent is not None:
                 sent = await self._call(sent)
@@ -248,6 +252,8 @@ class Undoing:
             outcome = await call.run(on_timeout=timed_out, on_overdue=overdue)
             if isinstance(outcome, UndoMissed) and entry is not None and done_already(entry, outcome, context):
                 outcome = Undone(answer=outcome.error)
+            if isinstance(outcome, Undone):
+                return self._sent(await self._done(saga.id, number, part, outcome.answer))
             end = self._outcome(saga.id, number, part, outcome, policy)
             lasts = isinstance(outcome, UndoMissed) and not outcome.end_known and part.spec.outlives_us
             if not lasts:
@@ -297,12 +303,24 @@ class Undoing:
             return GivesUp(message=f"the undo cannot be built: {unbound}")
         return await _called(undoer, filled, context)
 
+    async def _done(self, saga_id: str, number: int, part: Part, answer: str) -> Decided:
+        """Record that a part is undone, together with the intent of what follows."""
+        try:
+            return await self._shop.record(
+                saga_id, lambda now, d: undo_done(now, number, part.id, answer, d, follow=self._next_intent)
+            )
+        except ToolPaused:  # what follows; what is done is recorded all the same
+            return await self._shop.record(saga_id, lambda now, d: undo_done(now, number, part.id, answer, d))
+
     def _outcome(
-        self, saga_id: str, number: int, part: Part, outcome: UndoOutcome | None, policy: UndoPolicy
+        self,
+        saga_id: str,
+        number: int,
+        part: Part,
+        outcome: UndoMissed | GivesUp | AsksPerson | None,
+        policy: UndoPolicy,
     ) -> Decider:
         match outcome:
-            case Undone(answer=answer):
-                return lambda now, d: undo_done(now, number, part.id, answer, d, follow=self._next_intent)
             case UndoMissed():
                 miss, parking = self._missed(saga_id, number, part, outcome, policy)
             case GivesUp(message=message):

@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 from saga_mcp.domain.errors import LogConflict, LogUnsettled
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.holding import Holder
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
 
@@ -136,6 +137,7 @@ class SagaLog(Protocol):
         Raises:
             Refused: what `decide` raised. Nothing was stored.
             ResourceHeld: an intent among the events takes hold of what another saga holds. Nothing was stored.
+            ToolPaused: an intent among the events calls what is paused. Nothing was stored.
             LogUnavailable: nothing was stored.
             AppendUnsettled: it is not known whether it was stored; ask `stored` before anything else is made of it.
             LogConflict: other processes kept winning. Nothing was stored.
@@ -216,6 +218,21 @@ class SagaLog(Protocol):
 
         That refusal is a `ResourceHeld` of `decide`.
         """
+        ...
+
+    async def pause(self, realm: str, pause: Pause) -> Pause:
+        """Pause a tool: no intent that is stored from now on calls it, whoever appends it.
+
+        Returns the pause that holds, which is the older one where it was paused already.
+        """
+        ...
+
+    async def resume(self, realm: str, tool: str) -> bool:
+        """Let a paused tool be called again; False: it was not paused."""
+        ...
+
+    async def paused(self, realm: str) -> Mapping[str, Pause]:
+        """What is paused in the realm, by tool."""
         ...
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:

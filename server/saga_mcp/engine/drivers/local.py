@@ -29,6 +29,7 @@ from saga_mcp.domain.duties import (
     owners,
 )
 from saga_mcp.domain.errors import LogConflict, LogUnavailable, SagaQuarantined
+from saga_mcp.domain.pausing import held_undo
 from saga_mcp.domain.saga_decisions import abort_as_due, finish_rollback, take_over
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.stranded import Attempt, attempts_of, outlives_us
@@ -185,7 +186,7 @@ class LocalDriver:
                 if isinstance(duty, Probe | ProbeUndo | Resend | SendApproved):
                     self._beside(saga, duty, drive)
                     continue
-                wait = await self._due_in(saga_id, duty, drive)
+                wait = await self._due_in(saga, duty, drive)
                 if wait > 0:
                     pause = min(pause, wait) if pause else wait
                     continue
@@ -235,17 +236,19 @@ class LocalDriver:
         # Of itself a process knows that it lives, whatever became of its lock: its own calls are still running.
         return owner != self._shop.owners.me and not self._shop.owners.alive(owner)
 
-    async def _due_in(self, saga_id: str, duty: Duty, drive: _Drive) -> float:
+    async def _due_in(self, saga: Saga, duty: Duty, drive: _Drive) -> float:
         """Seconds until this duty's back-off is over; 0: now."""
         if not isinstance(duty, RunUndo):
             return 0.0
         part = duty.part
+        if held_undo(saga, await self._shop.log.paused(saga.realm)) is not None:
+            return self._shop.settings.recovery_every_s  # woken by any change of the log
         # A person's "retry" clears both: it goes out at once.
         failed_before = part.attempts > 0 or (part.tries > 0 and part.error != "")
         if not failed_before or (duty.step.number, part.id) in drive.up:
             drive.up.discard((duty.step.number, part.id))
             return 0.0
-        wait = await self._back_off(saga_id, duty.step, part, drive)
+        wait = await self._back_off(saga.id, duty.step, part, drive)
         if wait > 0 and part.outage is not None and (duty.step.number, part.id) not in drive.watched:
             drive.watched.add((duty.step.number, part.id))
             self._tasks.start_soon(self._when_up, duty.step.number, part, drive)

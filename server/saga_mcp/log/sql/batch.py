@@ -27,6 +27,7 @@ from saga_mcp.log.port import Append, Decide, Decided, PairRow, SagaKeyTaken
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
+from saga_mcp.log.sql.pauses import Pauses
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.tables import EPOCH, log_meta, pair, realm, saga, saga_event
 from saga_mcp.log.sql.trouble import NOTHING, LogUpgraded
@@ -76,7 +77,8 @@ class Batches:
         self._clock = clock
         self._reads = Reads(dialect, folds)
         self._holds = Holds(dialect, self._reads)
-        self._epoch = Hot(select(log_meta.c.epoch), dialect)
+        self._pauses = Pauses()
+        self._meta = Hot(select(log_meta.c.epoch, log_meta.c.pauses), dialect)
         at_row = (saga.c.id == bindparam("row_id"), saga.c.seq == bindparam("row_seq"))
         self._move = Hot(update(saga).where(*at_row).values(idle_from_s=_GOES_ON_IDLING), dialect, _MOVED)
         self._open = _insert_new(saga, dialect, idle_from_s=_STARTS_IDLING)
@@ -123,7 +125,7 @@ class Batches:
             sqlalchemy.exc.DBAPIError: it is not known whether anything was stored.
         """
         with connection.begin():
-            self._check_epoch(connection)
+            self._checked(connection)
             self._watch.run(connection, {"name": name, "observed_s": 0.0})
             self._raise.run(connection, {"of_realm": name, "seen": seen, "seconds": seconds})
             watched_s: float = self._watched.value(connection, {"of_realm": name})
@@ -139,7 +141,7 @@ class Batches:
             raise CommitUnsettled(written, written.mark, error) from error
 
     def _write(self, connection: Connection, requests: Sequence[tuple[str, Decide]], batch_id: str) -> Written:
-        self._check_epoch(connection)
+        self._pauses.refresh(connection, self._checked(connection))
         by_saga: dict[str, list[int]] = {}
         for index, (saga_id, _) in enumerate(requests):
             by_saga.setdefault(saga_id, []).append(index)
@@ -164,10 +166,12 @@ class Batches:
     def _text(self, row: PairRow) -> str:
         return self._texts.get(row.hash) or self._texts.setdefault(row.hash, dump_json(row.content))
 
-    def _check_epoch(self, connection: Connection) -> None:
-        epoch = self._epoch.value(connection, {})
-        if epoch != EPOCH:
-            raise LogUpgraded(f"restart saga-mcp: the saga log was upgraded (schema {epoch}, not {EPOCH}); {NOTHING}")
+    def _checked(self, connection: Connection) -> int:
+        """Return the number of the newest pause, once the schema is known to be the one this code writes."""
+        epoch, pauses = self._meta.row(connection, {})
+        if epoch == EPOCH:
+            return int(pauses)
+        raise LogUpgraded(f"restart saga-mcp: the saga log was upgraded (schema {epoch}, not {EPOCH}); {NOTHING}")
 
     def _decide(
         self,
@@ -180,6 +184,7 @@ class Batches:
         """Decide on the cached fold; where another process was faster, reload and decide again."""
 
         def take(saga: Saga, events: Sequence[Event]) -> None:
+            self._pauses.check(saga, events)
             for plan in taken(events):
                 self._holds.take(connection, saga, plan, others)
 

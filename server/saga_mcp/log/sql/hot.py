@@ -59,8 +59,12 @@ class Hot:
 
     def value(self, connection: Connection, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - a column of any type
         """Execute with `values` by name: the first column of the first row, or None."""
-        row = self._execute(connection, values, lambda cursor: cursor.fetchone())
+        row = self.row(connection, values)
         return None if row is None else row[0]
+
+    def row(self, connection: Connection, values: Mapping[str, Any]) -> Any:  # noqa: ANN401 - columns of any type
+        """Execute with `values` by name: the first row, or None."""
+        return self._execute(connection, values, lambda cursor: cursor.fetchone())
 
     def rows(self, connection: Connection, values: Mapping[str, Any]) -> Sequence[Any]:
         """Execute with `values` by name: all rows."""

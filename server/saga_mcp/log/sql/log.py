@@ -19,11 +19,12 @@ from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from saga_mcp.domain.holding import Holder
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.guard import guarded
 from saga_mcp.log.owners import FileOwners, directory_of
 from saga_mcp.log.port import Append, Decide, Decided, Owners, PairRow, Record, SagaRow, StepLock
-from saga_mcp.log.sql import files, locks, reads
+from saga_mcp.log.sql import files, locks, pauses, reads
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.connect import SETUP_WAIT_S, SqliteFile
 from saga_mcp.log.sql.folds import Folds
@@ -189,6 +190,22 @@ class SqlSagaLog:
                 return self._holds.holder(connection, realm, resource)
 
         return await self._read(look)
+
+    async def pause(self, realm: str, pause: Pause) -> Pause:
+        """See `SagaLog.pause`."""
+        held = await self._writer.aside(lambda connection: pauses.put(connection, realm, pause))
+        self._announce()
+        return held
+
+    async def resume(self, realm: str, tool: str) -> bool:
+        """See `SagaLog.resume`."""
+        resumed = await self._writer.aside(lambda connection: pauses.drop(connection, realm, tool))
+        self._announce()
+        return resumed
+
+    async def paused(self, realm: str) -> Mapping[str, Pause]:
+        """See `SagaLog.paused`."""
+        return await self._read(lambda connection: pauses.paused(connection, realm))
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:
         """See `SagaLog.observe`."""

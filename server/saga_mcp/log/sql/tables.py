@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
 
-EPOCH: Final = 3
+EPOCH: Final = 4
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -31,7 +31,9 @@ log_meta: Final = Table(
     metadata,
     Column("only_row", Integer, primary_key=True),
     Column("epoch", Integer, nullable=False),
+    Column("pauses", Integer, nullable=False),
 )
+"""`pauses` is raised by each change of `saga_pause`, so that a batch learns of it without a statement of its own."""
 
 saga: Final = Table(
     "saga",
@@ -111,6 +113,18 @@ hold: Final = Table(
     sqlite_with_rowid=False,
 )
 """Which saga took hold of what last, as a digest; whether it still holds it, its events tell (S9.2)."""
+
+pause: Final = Table(
+    "saga_pause",
+    metadata,
+    Column("realm", String, primary_key=True),
+    Column("tool", String, primary_key=True),
+    Column("by_whom", String, nullable=False),
+    Column("note", String, nullable=False),
+    Column("at", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Tools that a person has paused."""
 
 pair: Final = Table(
     "saga_pair",
