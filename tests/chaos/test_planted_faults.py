@@ -23,13 +23,13 @@ from saga_mcp.domain.rollback import Readiness
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.step_decisions import Miss
 from saga_mcp.domain.undo_decisions import UndoMiss
-from saga_mcp.domain.values import Effect, PartState, StepState
+from saga_mcp.domain.values import Effect, JsonObject, PartState, StepState
 from saga_mcp.engine import forward, probing, undo_probing, undoing
 from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.first_turn import FirstTurns
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import Decided, Decision
-from saga_mcp.tools.port import Absent, NoVerdict, UndoMissed, Undone
+from saga_mcp.tools.port import Absent, NoVerdict, UndoContext, Undoer, UndoMissed, Undone, UndoOutcome
 
 SEEDS = 400
 """Among so many the first one that catches a fault must be."""
@@ -93,13 +93,13 @@ def error_counted_as_no_effect() -> AbstractContextManager[object]:
 
 
 def failed_undo_counted_as_done() -> AbstractContextManager[object]:
-    outcome = undoing.Undoing._outcome  # pyright: ignore[reportPrivateUsage]  # see above
+    called = undoing._called  # pyright: ignore[reportPrivateUsage]  # see above
 
-    def kind(self: undoing.Undoing, saga_id: str, number: int, part: Part, *more: Any) -> Any:  # noqa: ANN401 - passed on
-        ended, policy = more
-        return outcome(self, saga_id, number, part, Undone() if isinstance(ended, UndoMissed) else ended, policy)
+    async def kind(undoer: Undoer, args: JsonObject, context: UndoContext) -> UndoOutcome:
+        outcome = await called(undoer, args, context)
+        return Undone() if isinstance(outcome, UndoMissed) else outcome
 
-    return patch.object(undoing.Undoing, "_outcome", kind)
+    return patch.object(undoing, "_called", kind)
 
 
 def undo_overtakes_its_call() -> AbstractContextManager[object]:

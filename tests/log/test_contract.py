@@ -20,8 +20,10 @@ from saga_mcp.domain.errors import (
     SagaClosed,
     SagaNotFound,
     SagaQuarantined,
+    ToolPaused,
 )
 from saga_mcp.domain.events import SagaCommitted, SagaOpened, SavepointSet, StepIntended, StepSucceeded
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
 from saga_mcp.log.port import Decision, PairRow, SagaKeyTaken, SagaLog
@@ -285,6 +287,23 @@ async def test_nobody_is_woken_where_nothing_happened(log: SagaLog) -> None:
     with anyio.move_on_after(0.5) as waited:
         await log.wait_for_change(seen)
     assert waited.cancelled_caught
+
+
+async def test_what_calls_a_paused_tool_is_not_stored_whoever_paused_it(log: SagaLog, other: SagaLog) -> None:
+    tool = "travel.charge"
+    await log.decide("sg-a", opening())
+    assert await other.paused("ops") == {}
+    held = await other.pause("ops", Pause(tool=tool, by="ann", note="broken", at=1.0))
+    assert await log.pause("ops", Pause(tool=tool, by="bob")) == held
+    with pytest.raises(ToolPaused, match="ann has paused"):
+        await log.decide("sg-a", intending())
+    assert (await log.load("sg-a")).seq == 1
+    assert (await log.paused("ops"), await log.paused("another")) == ({tool: held}, {})
+    assert await log.resume("ops", tool)
+    assert not await other.resume("ops", tool)
+    await log.decide("sg-a", intending())
+    await log.pause("ops", held)
+    assert (await other.decide("sg-a", succeeding())).saga.seq == 3
 
 
 async def test_a_failing_log_stores_nothing_before_and_everything_after(log: SagaLog) -> None:

@@ -15,9 +15,10 @@ import anyio.lowlevel
 
 from saga_mcp.domain.attention import idles, items, state_with
 from saga_mcp.domain.duties import busy
-from saga_mcp.domain.errors import LogConflict, ResourceHeld, SagaNotFound
+from saga_mcp.domain.errors import LogConflict, ResourceHeld, SagaNotFound, ToolPaused
 from saga_mcp.domain.holding import Holder, holder, taken
 from saga_mcp.domain.machine import apply
+from saga_mcp.domain.pausing import Pause, called_by
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import decode, dump_json, encode
 from saga_mcp.log.port import Append, Decide, Decided, PairRow, Record, SagaKeyTaken, SagaRow, StepLock
@@ -38,6 +39,7 @@ class MemoryDatabase:
     pairs: dict[str, str] = field(default_factory=dict[str, str])
     locks: dict[tuple[str, str], StepLock] = field(default_factory=dict[tuple[str, str], StepLock])
     holders: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    pauses: dict[tuple[str, str], Pause] = field(default_factory=dict[tuple[str, str], Pause])
     watched_s: dict[str, float] = field(default_factory=dict[str, float])
     idle_from_s: dict[str, float] = field(default_factory=dict[str, float])
     change: int = 1
@@ -119,6 +121,9 @@ class MemoryLog:
                     raise
             else:
                 if not old:
+                    for tool in called_by(saga, decision.events):
+                        if paused := self._database.pauses.get((saga.realm, tool)):
+                            raise ToolPaused(tool, paused.by, paused.note)
                     for plan in taken(decision.events):
                         held = self._holder(saga.realm, plan.resource)
                         if held is not None and held.saga_id != saga_id:
@@ -196,6 +201,18 @@ class MemoryLog:
         await anyio.lowlevel.checkpoint()
         content = self._database.pairs.get(pair_hash)
         return None if content is None else PairRow(hash=pair_hash, content=json.loads(content))
+
+    async def pause(self, realm: str, pause: Pause) -> Pause:
+        await anyio.lowlevel.checkpoint()
+        return self._database.pauses.setdefault((realm, pause.tool), pause)
+
+    async def resume(self, realm: str, tool: str) -> bool:
+        await anyio.lowlevel.checkpoint()
+        return self._database.pauses.pop((realm, tool), None) is not None
+
+    async def paused(self, realm: str) -> Mapping[str, Pause]:
+        await anyio.lowlevel.checkpoint()
+        return {tool: pause for (of_realm, tool), pause in self._database.pauses.items() if of_realm == realm}
 
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         await anyio.lowlevel.checkpoint()
