@@ -33,7 +33,7 @@ from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.edge.server import build_server
-from saga_mcp.engine.port import Caller, CallReply, EngineSettings, Receipt
+from saga_mcp.engine.port import Answer, Caller, CallReply, EngineSettings, Receipt, Relay
 from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.log.port import SagaRow
 from saga_mcp.tools.pair import Pair, UndoEntry
@@ -166,6 +166,9 @@ class Script:
         if isinstance(self.reply, Exception):
             raise self.reply
         return self.reply if isinstance(self.reply, CallReply) else await self.reply()
+
+    async def relay(self, saga_id: str, number: int, answer: Answer) -> Relay:
+        raise NotImplementedError(saga_id, number, answer)
 
     async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
         return self._state("begin", caller=caller, purpose=purpose, key=key)

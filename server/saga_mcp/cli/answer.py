@@ -5,7 +5,6 @@ The person is shown the stored call with its exact arguments, because that, and 
 
 from __future__ import annotations
 
-import json
 import time
 
 import anyio
@@ -27,7 +26,7 @@ from saga_mcp.cli.options import (
 from saga_mcp.domain import approvals
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import StepState
-from saga_mcp.edge.clean import escape
+from saga_mcp.edge.clean import escape, said_values
 
 
 def approve(  # noqa: PLR0913 - its options
@@ -93,5 +92,5 @@ def _call(saga: Saga, number: int) -> str:
     step = saga.find_step(number)
     if step is None:
         return f"{saga.id}.{number}"
-    args = ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in step.plan.args.items())
-    return escape(f"step {number} of {saga.id}, {step.tool}({args})")
+    args = ", ".join(f"{name}={said}" for name, said in said_values(step.plan.args))
+    return f"step {number} of {saga.id}, {escape(step.tool)}({args})"

@@ -16,7 +16,7 @@ from saga_mcp.cli.timeline import local_time, utc_time
 from saga_mcp.domain.attention import Item, items, reported_state, summary, tally
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.state import Part, Saga, Step
-from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, PartState, Phase, StepState
+from saga_mcp.domain.values import Cancelled, JsonObject, JsonValue, Kind, PartAction, PartState, Phase, StepState
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.outages import Held, held, waited_for, waits
 from saga_mcp.edge.wording import waits_for, why
@@ -94,6 +94,7 @@ def step_json(step: Step, *, values: bool = False) -> JsonObject:
         "attempts": step.attempts,
         "step_key": step.plan.step_key,
         "person": step.person,
+        "allowed_by": step.allowed_by,
         "error": step.error,
         "note": step.note,
         "build_error": step.build_error,
@@ -288,7 +289,13 @@ def _part_state(part: Part) -> str:
 
 
 def _state(step: Step) -> str:
-    flags = [word for word, holds in (("running", step.running), ("landed late", step.late)) if holds]
+    said = {
+        "running": step.running,
+        "landed late": step.late,
+        f"allowed by {escape(step.allowed_by)}": bool(step.allowed_by),
+        f"{step.cancelled} by {escape(step.person)}": step.cancelled == Cancelled.REJECTED,
+    }
+    flags = [word for word, holds in said.items() if holds]
     return f"{step.state.value} ({', '.join(flags)})" if flags else step.state.value
 
 

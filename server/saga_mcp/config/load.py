@@ -121,6 +121,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
                 idle_flag_s=saga.idle_flag_s,
                 idle_end_s=saga.idle_end_s,
                 approval_expires_s=saga.approval_expires_s,
+                ask_in_client=saga.ask_in_client,
                 on_idle=OnIdle(saga.on_idle),
                 audit_reads=saga.audit_reads,
             ),

@@ -72,13 +72,7 @@ class RetryTable(Table):
 class SagaTable(Table):
     """What holds for every saga."""
 
-    later: ClassVar[frozenset[str]] = frozenset(
-        {
-            "replay_window_s",
-            "revert_window_s",
-            "agent_may_revert",
-        }
-    )
+    later: ClassVar[frozenset[str]] = frozenset({"replay_window_s", "revert_window_s", "agent_may_revert"})
 
     name: str = Field("", description="the realm, whose sagas this server drives; default: from this file's path")
     database: str = Field(
@@ -108,6 +102,11 @@ class SagaTable(Table):
     )
     approval_expires_s: Seconds = Field(
         86400.0, description="how long a person may take to allow a call; after that its question is closed"
+    )
+    ask_in_client: bool = Field(
+        default=False,
+        description="a call that needs an `approval` is also put to the person at the MCP client, where that can ask. "
+        "What it answers is recorded as relayed by it: a client may answer by itself",
     )
     reply_within_s: Seconds = Field(25.0, description='longer work answers "still running" and goes on')
     probe_for_s: SecondsOrNone = Field(

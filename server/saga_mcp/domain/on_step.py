@@ -59,7 +59,7 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
         case StepApproved():
             require(step.state is StepState.AWAITING_APPROVAL and not step.approved, "no approval is awaited")
             require(not saga.final, f"the saga is {saga.phase}")  # back at its save-point, it goes on with the call
-            return put_step(saga, replace(step, approved=True))
+            return put_step(saga, replace(step, approved=True, allowed_by=event.by))
         case StepCancelled():
             require(step.state is StepState.AWAITING_APPROVAL, "the call was already sent")
             ended = replace(step, state=StepState.CANCELLED, cancelled=event.why, person=event.by, note=event.note)
@@ -207,6 +207,7 @@ def _intend(saga: Saga, event: StepIntended) -> Saga:
         owner=event.owner,
         capture=event.capture,
         approved=known is not None,
+        allowed_by="" if known is None else known.allowed_by,
         reply_lost=known is not None,  # whoever asked for it was told to wait, and has to ask again for its answer
     )
     return add_step(_all_heard(saga, event.received), step, seen=event.seen)

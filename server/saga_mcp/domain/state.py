@@ -83,6 +83,8 @@ class Step:
     probes_ended: bool = False
     exhausted: bool = False
     approved: bool = False
+    allowed_by: str = field(default="", compare=False)
+    """Who said so."""
     expires_at: float = 0.0
     """While an approval is awaited: until when, by the wall clock."""
     cancelled: str = ""

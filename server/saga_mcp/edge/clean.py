@@ -1,5 +1,6 @@
 """Values as they may go on the wire: what JSON cannot hold is replaced, and no foreign text can steer a terminal."""
 
+import json
 import math
 import unicodedata
 from collections.abc import Iterator
@@ -43,6 +44,11 @@ def escape(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(_written_out(char) if unicodedata.category(char) in _UNSEEN else char for char in text)
+
+
+def said_values(values: JsonObject) -> list[tuple[str, str]]:
+    """Return each name and its value as JSON, exactly, for a person who has to know what a call would be made with."""
+    return [(escape(name), escape(json.dumps(value, ensure_ascii=False))) for name, value in values.items()]
 
 
 def _written_out(char: str) -> str:

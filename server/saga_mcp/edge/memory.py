@@ -18,16 +18,22 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
-class _Recent(Generic[K, V]):
+class Recent(Generic[K, V]):
     """The most recently used entries of a map."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[K, V] = OrderedDict()
 
     def get(self, key: K) -> V | None:
+        """Return an entry that is remembered."""
         return self._entries.get(key)
 
+    def take(self, key: K) -> V | None:
+        """Return an entry and forget it."""
+        return self._entries.pop(key, None)
+
     def put(self, key: K, value: V) -> None:
+        """Remember an entry, and forget the oldest."""
         self._entries[key] = value
         self._entries.move_to_end(key)
         if len(self._entries) > _REMEMBERED:
@@ -44,8 +50,8 @@ class _Told:
 class Memory:
     """What was said to whom."""
 
-    _told: _Recent[str, _Told] = field(default_factory=_Recent[str, _Told])
-    _aborts: _Recent[tuple[str, str, str, str], int] = field(default_factory=_Recent[tuple[str, str, str, str], int])
+    _told: Recent[str, _Told] = field(default_factory=Recent[str, _Told])
+    _aborts: Recent[tuple[str, str, str, str], int] = field(default_factory=Recent[tuple[str, str, str, str], int])
     _waiting: int = 0
     _opened: list[str] = field(default_factory=list[str])
 

@@ -6,6 +6,7 @@ Apart from `wording`, which says how a saga stands: a refusal is about a call, a
 from saga_mcp.domain.errors import CommitRefused, SagaQuarantined
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.wording import Names
+from saga_mcp.engine.port import Relay
 from saga_mcp.tools.unsent import UpstreamDown
 
 _LONGEST_REFUSAL = 2_000
@@ -74,6 +75,26 @@ def without_answer(code: str, number: int, tool: str) -> str:
             "what became of it."
         )
     return f"Step {number} {escape(tool)} has no answer ({code}). Do not call it again; use saga_status."
+
+
+_IN_CLIENT = {
+    Relay.OPEN: "The question is open in this client too.",
+    Relay.UNANSWERED: "Nobody answered it in this client, which is not asked again.",
+    Relay.TOO_LATE: "What was answered in this client came too late: the question was settled before, and that answer "
+    "changed nothing.",
+}
+
+
+def in_client(relay: Relay) -> str:
+    """What became of a question in the client of the call; empty where its answer says that."""
+    return _IN_CLIENT.get(relay, "")
+
+
+NOT_ASKED = (
+    "it brings an answer to a question that this server does not ask, or not any more. The answer changed nothing; "
+    "saga_status tells what waits for a person"
+)
+"""A problem of `invalid_arguments`."""
 
 
 def internal_error(reference: str) -> str:

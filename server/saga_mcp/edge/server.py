@@ -22,6 +22,7 @@ from saga_mcp.domain.errors import LogError, Refused, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.edge import descriptions, refusals, wording
+from saga_mcp.edge.asking import Answered, Asking
 from saga_mcp.edge.caller import caller_of
 from saga_mcp.edge.changes import ListChanges
 from saga_mcp.edge.control import CONTROLS, Desk
@@ -33,7 +34,7 @@ from saga_mcp.edge.receipt import receipt_of
 from saga_mcp.edge.replies import brief, facts, read_reply, readable_error, refusal, step_reply, with_notice
 from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.wording import Names
-from saga_mcp.engine.port import Caller, CallReply, Receipt, SagaIdMissing, SagaIdMistyped, UnknownTool
+from saga_mcp.engine.port import Caller, CallReply, Receipt, Relay, SagaIdMissing, SagaIdMistyped, UnknownTool
 from saga_mcp.tools.port import Catalogue
 from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
 from saga_tools.server import Report
@@ -77,7 +78,8 @@ def build_server(
     )
     audit_reads = service.settings.audit_reads
     changes = changes or ListChanges()
-    edge = _Edge(desk, GovernedTools(catalogue, audit_reads=audit_reads), _renaming(names), changes, notice)
+    asking = Asking(enabled=service.settings.ask_in_client, names=desk.names)
+    edge = _Edge(desk, GovernedTools(catalogue, audit_reads=audit_reads), _renaming(names), changes, notice, asking)
     return Server(
         name,
         version=version("saga-mcp"),
@@ -96,6 +98,7 @@ class _Edge:
     rename: Names
     changes: ListChanges
     notice: str
+    asking: Asking
     memory: Memory = field(default_factory=Memory)
 
     async def list_tools(
@@ -111,9 +114,10 @@ class _Edge:
 
     async def call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Answer a call; only a cancellation leaves this without a result, because nobody waits for one then."""
-        caller = replace(caller_of(cast("Mapping[str, object] | None", ctx.meta)), report=_report_of(ctx))
+        known = caller_of(cast("Mapping[str, object] | None", ctx.meta))
+        caller = replace(known, report=_report_of(ctx), ask=self.asking.through(ctx))
         arguments = cast("dict[str, JsonValue]", params.arguments or {})
         control = CONTROLS.get(params.name)
         receipt = receipt_of(ctx.request)
@@ -121,9 +125,14 @@ class _Edge:
             if control is not None:
                 reply = await control.run(self.desk, arguments, caller)
             else:
-                reply = await self._call(params.name, arguments, caller, receipt)
+                answered = await self._call(ctx, params, caller, receipt)
+                if isinstance(answered, types.InputRequiredResult):
+                    return answered
+                reply = answered
         except Exception as error:  # noqa: BLE001 - the SDK would hide it from the model, or show what only the log may have
             reply = _refusal_of(error, params.name, self.rename)
+            for note in cast("list[str]", getattr(error, "__notes__", [])):
+                reply = with_notice(reply, note)
             if receipt is not None:
                 receipt.was_lost()  # whatever the tool answered, this does not say it
         offered = control or self.governed.get(params.name)
@@ -131,17 +140,27 @@ class _Edge:
         return told if offered is None else readable_error(told, offered.listed)
 
     async def _call(
-        self, offered: str, given: dict[str, JsonValue], caller: Caller, receipt: Receipt | None
-    ) -> types.CallToolResult:
+        self,
+        ctx: ServerRequestContext[Any, Any],
+        params: types.CallToolRequestParams,
+        caller: Caller,
+        receipt: Receipt | None,
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        offered = params.name
         tool = self.governed.get(offered)
         if tool is None:
             raise UnknownTool(offered, nearest(offered, [*CONTROLS, *self.governed]))
-        arguments = tool.split(given)
+        arguments = tool.split(cast("dict[str, JsonValue]", params.arguments or {}))
+        answered = self.asking.answered(ctx, params)
+        if answered is not None:
+            arguments = replace(arguments, saga_id=answered.saga_id)
         without_id = tool.governs and arguments.saga_id is None and not caller.conversation
         if without_id:
             self.memory.call_without_id()
-        opened = ""
+        opened, relay = "", Relay.NOT_PUT
         try:
+            if answered is not None:
+                relay = await self._relayed(answered)
             reply = await self.desk.service.call(
                 offered,
                 arguments.tool,
@@ -151,9 +170,24 @@ class _Edge:
                 receipt=receipt,
             )
             opened = reply.saga_id if reply.opened else ""
+        except Refused as refused:
+            if said := refusals.in_client(relay):
+                refused.add_note(said)
+            raise
         finally:
             together = self.memory.answered(opened) if without_id else ()
+        if relay is not Relay.NOT_PUT:
+            reply = replace(reply, relay=relay, replayed=False)
+        if reply.code == "approval_needed" and reply.saga is not None:
+            question = self.asking.instead(ctx, params, reply.saga, reply.step)
+            if question is not None:
+                return question
         return self._answer(tool, reply, caller, together, keyed=arguments.step_key != "")
+
+    async def _relayed(self, answered: Answered) -> Relay:
+        if answered.answer is None:
+            return Relay.UNANSWERED
+        return await self.desk.service.relay(answered.saga_id, answered.step, answered.answer)
 
     def _answer(
         self, tool: Governed, reply: CallReply, caller: Caller, opened_together: tuple[str, ...], *, keyed: bool
@@ -163,6 +197,8 @@ class _Edge:
         if reply.answer is not None and look is None:
             return read_reply(reply.answer, tool)
         texts = [wording.several_opened(opened_together)] if len(opened_together) > 1 else []
+        if said := refusals.in_client(reply.relay):
+            texts.append(said)
         if reply.replayed:
             texts.append(wording.replayed(reply.step, key=keyed, on_repeat=tool.listing.on_repeat))
         if look is not None and reply.step:

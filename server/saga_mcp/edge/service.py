@@ -6,7 +6,7 @@ from typing import Protocol
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue
-from saga_mcp.engine.port import Caller, CallReply, EngineSettings, Receipt
+from saga_mcp.engine.port import Answer, Caller, CallReply, EngineSettings, Receipt, Relay
 from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.log.port import SagaRow
 
@@ -35,6 +35,10 @@ class SagaService(Protocol):
         receipt: Receipt | None = None,
     ) -> CallReply:
         """Run a governed tool."""
+        ...
+
+    async def relay(self, saga_id: str, number: int, answer: Answer) -> Relay:
+        """Append what a client says that a person answered."""
         ...
 
     async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:

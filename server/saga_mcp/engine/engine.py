@@ -29,17 +29,20 @@ from saga_mcp.engine.first_turn import FirstTurns, new_saga_id
 from saga_mcp.engine.forward import Forward
 from saga_mcp.engine.idling import Idling
 from saga_mcp.engine.port import (
+    Answer,
     Caller,
     CallReply,
     EngineSettings,
     PersonDecision,
     Receipt,
+    Relay,
     SagaIdMissing,
     UnknownTool,
     named_saga,
 )
 from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.reading import ReadOnlyCalls
+from saga_mcp.engine.relaying import Relaying
 from saga_mcp.engine.steps import Steps
 from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.ticket import Order, plan_of
@@ -47,7 +50,7 @@ from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
 from saga_mcp.tools.hidden import asks, pair_for
-from saga_mcp.tools.port import Catalogue, Landed, Tool, ToolAnswer
+from saga_mcp.tools.port import Arguments, Catalogue, Landed, Tool, ToolAnswer
 
 
 class Engine:
@@ -64,6 +67,7 @@ class Engine:
         self._idling = Idling(workshop, self._driver)
         self._stranded = Stranded(workshop, self._driver)
         self._reads = ReadOnlyCalls(workshop, tasks)
+        self._relaying = Relaying(workshop, self.decide_item, tasks)
         self.probing = Probing(workshop, tasks)
         self._draining = False
 
@@ -150,13 +154,35 @@ class Engine:
         plan = plan_of(pair, args.json, step_key, caller)
         order = Order(tool=tool, pair=pair, plan=plan, asks=asks(pair, args.json))
         if saga_id is not None:
-            return await self._steps.run(order, args, named_saga(saga_id), caller, receipt)
+            return await self._asked(order, args, named_saga(saga_id), caller, receipt)
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, order.plan) as (implicit, mine):
             opening = self._opening(caller, implicit=True)
-            reply = await self._steps.run(replace(order, opening=opening), args, implicit, caller, receipt)
+            reply = await self._asked(replace(order, opening=opening), args, implicit, caller, receipt)
         return replace(reply, opened=mine)
+
+    async def _asked(
+        self, order: Order, args: Arguments, saga_id: str, caller: Caller, receipt: Receipt | None
+    ) -> CallReply:
+        """Have a step run; where a person has to allow it first and its client can ask, wait for that answer too."""
+        within_s = self._shop.settings.reply_within_s
+        deadline = self._shop.clock.now() + within_s
+        reply = await self._steps.run(order, args, saga_id, caller, receipt, within_s=within_s)
+        if reply.code != "approval_needed" or reply.saga is None or caller.ask is None:
+            return reply
+        left_s = deadline - self._shop.clock.now()
+        relay = await self._relaying.put(reply.saga, reply.step, caller.ask, within_s=left_s)
+        if relay in (Relay.OPEN, Relay.UNANSWERED):
+            return replace(reply, relay=relay)
+        left_s = max(0.0, deadline - self._shop.clock.now())
+        # As any equal call that comes back for its answer, which nobody has had yet.
+        told = await self._steps.run(order, args, saga_id, caller, receipt, within_s=left_s)
+        return replace(told, was_idle=reply.was_idle, replayed=False, relay=relay)
+
+    async def relay(self, saga_id: str, number: int, answer: Answer) -> Relay:
+        """Append what a client says that a person answered; `TOO_LATE`: nothing was changed."""
+        return await self._relaying.append(saga_id, number, answer)
 
     def _tool(self, offered: str) -> Tool:
         tool = self._shop.catalogue.offered.get(offered)

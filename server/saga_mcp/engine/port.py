@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from enum import StrEnum
+from typing import Protocol, TypeAlias
 
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.events import Event
@@ -36,8 +37,38 @@ class EngineSettings:
     on_idle: OnIdle = OnIdle.FLAG
     approval_expires_s: float = 86400.0
     """How long a person may take to allow a call, by the wall clock (S9.1)."""
+    ask_in_client: bool = False
+    """Calls that a person has to allow are also put to the client that made them, where it can ask."""
     audit_reads: bool = False
     """Read-only calls that name a saga are recorded in it (S11.2)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What a client says that a person answered to a question; it may have answered by itself."""
+
+    allowed: bool
+    by: str
+    """Says that it was relayed, and by which client."""
+    note: str = ""
+
+
+Ask: TypeAlias = Callable[[Saga, int], Awaitable[Answer | None]]
+"""Puts the question at a step to the client of a call, and waits for its answer; None: nobody gave one."""
+
+
+class Relay(StrEnum):
+    """How it went with a question that was put to a client."""
+
+    NOT_PUT = ""
+    OPEN = "open"
+    """It has not been answered yet."""
+    UNANSWERED = "unanswered"
+    """The client could not ask, or the person closed the question without an answer. It stays open elsewhere."""
+    SETTLED = "settled"
+    """By the client's answer, or elsewhere before that."""
+    TOO_LATE = "too_late"
+    """The client's answer came when the question was settled already, and changed nothing."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +82,8 @@ class Caller:
     """The client's own id of this call, where it sends one (S8.3)."""
     report: Report | None = field(default=None, compare=False, repr=False)
     """Tells it how far this call has come; None: it did not ask."""
+    ask: Ask | None = field(default=None, compare=False, repr=False)
+    """Asks the person behind it whether this call may be made; None: it cannot, or is not to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +107,8 @@ class CallReply:
     """The saga had been flagged as idle when the call came."""
     replayed: bool = False
     """Nothing was sent: it is the stored answer of an equal call (S8)."""
+    relay: Relay = Relay.NOT_PUT
+    """What became of the question, if the call needs an approval and it was put to the client."""
 
 
 class Receipt(Protocol):

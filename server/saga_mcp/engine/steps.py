@@ -42,9 +42,16 @@ class Steps:
             await self._idle.wait()
 
     async def run(
-        self, order: Order, args: Arguments, saga_id: str, caller: Caller, receipt: Receipt | None
+        self,
+        order: Order,
+        args: Arguments,
+        saga_id: str,
+        caller: Caller,
+        receipt: Receipt | None,
+        *,
+        within_s: float,
     ) -> CallReply:
-        """Have a step run, and wait for its outcome for as long as a reply may take.
+        """Have a step run, and wait for its outcome.
 
         Args:
             order: what is to run.
@@ -52,15 +59,16 @@ class Steps:
             saga_id: in which saga.
             caller: is told how far it has come, if that was asked for.
             receipt: is told what to do once the reply is written, or lost; without one it counts as sent at once.
+            within_s: how long a reply may take, in seconds.
         """
         ticket = Ticket(saga_id=saga_id, args=args, arrival=self._delivery.arrived(saga_id))
         if caller.report is not None:
             ticket.reports.append(caller.report)
-        deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
+        deadline = self._shop.clock.now() + within_s
         self._delivery.expect(ticket)
         self._start(order, ticket)
         try:
-            await ticket.wait(self._shop.settings.reply_within_s, self._shop.clock)
+            await ticket.wait(within_s, self._shop.clock)
             reply = await self._reply(ticket, deadline)
         except anyio.get_cancelled_exc_class():
             ticket.give_up()
