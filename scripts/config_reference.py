@@ -15,9 +15,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic_core import PydanticUndefined
 
+from saga_mcp.config.alerts import AlertsTable
 from saga_mcp.config.invariants import InvariantTable
 from saga_mcp.config.models import (
-    SECTIONS_LATER,
     CaptureTable,
     CaseTable,
     GuardTable,
@@ -57,6 +57,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("cases", CaseTable),
     ("retry", RetryTable),
     ("[[invariants]]", InvariantTable),
+    ("[alerts]", AlertsTable),
 )
 _NAMES: dict[type[Table], str] = {UndoProbeTable: "undo.probe", ReadTable: "undo.read"}
 _TYPES = {str: "text", bool: "true, false", int: "whole number", float: "number"}
@@ -65,8 +66,7 @@ _TYPES = {str: "text", bool: "true, false", int: "whole number", float: "number"
 def reference() -> str:
     """Return the page."""
     sections = [_section(title, table) for title, table in _TABLES]
-    later = ", ".join(f"`[{name}]`" for name in sorted(SECTIONS_LATER))
-    return "\n".join([_HEAD, *sections, f"## Not yet\n\nThe tables {later} are not supported by this version yet.\n"])
+    return "\n".join([_HEAD, *sections])
 
 
 def _section(title: str, table: type[Table]) -> str:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import structlog
 
-from saga_mcp.config import LoadedConfig, Survey, find_config, load_config, survey_config
+from saga_mcp.config import LoadedConfig, Receiver, Survey, find_config, load_config, survey_config
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
@@ -30,6 +30,9 @@ from saga_mcp.tools.port import Catalogue
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 
 if TYPE_CHECKING:
+    from contextlib import AbstractAsyncContextManager
+
+    from saga_mcp.edge.webhook import Webhook
     from saga_mcp.tools.upstream.served import ServedUpstreams
 
 
@@ -121,7 +124,10 @@ async def open_app(
                 serves=loaded.settings.realm if drive and not ends_soon else "",
             )
         )
-        log = await stack.enter_async_context(SqlSagaLog.open(loaded.database, make_parent=loaded.database_is_default))
+        log = await stack.enter_async_context(
+            SqlSagaLog.open(loaded.database, make_parent=loaded.database_is_default, outbox=loaded.alerts is not None)
+        )
+        sender = await stack.enter_async_context(_sender(loaded.alerts)) if drive and loaded.alerts else None
         if drive:
             for registry in registries.values():
                 await stack.enter_async_context(registry.opened())
@@ -130,7 +136,16 @@ async def open_app(
                 if up_within_s:
                     await upstreams.settled(up_within_s)
         engine = await stack.enter_async_context(
-            Engine.running(loaded.settings, log, owners, catalogue, clock=clock, drive=drive)
+            Engine.running(
+                loaded.settings,
+                log,
+                owners,
+                catalogue,
+                clock=clock,
+                drive=drive,
+                tells=drive and not ends_soon,
+                alerts=None if sender is None else (log.outbox, sender),
+            )
         )
         stack.callback(threads.let_go)  # first of all on the way out, or a hung thread would hold the engine
         try:
@@ -218,6 +233,18 @@ async def look_at_upstreams(loaded: LoadedConfig, *, within_s: float) -> tuple[U
             )
             for each in upstreams.upstreams
         )
+
+
+async def reach_receiver(receiver: Receiver) -> str:
+    """Ask whether the receiver of alerts is there; nothing is told. Empty, or why not."""
+    async with _sender(receiver) as sender:
+        return await sender.reach()
+
+
+def _sender(receiver: Receiver) -> AbstractAsyncContextManager[Webhook]:
+    from saga_mcp.edge.webhook import Webhook  # noqa: PLC0415 - a start without alerts does not pay for an HTTP client
+
+    return Webhook.open(receiver.url, receiver.secret)
 
 
 def _upstreams(loaded: LoadedConfig, *, keep: bool = True) -> ServedUpstreams | None:

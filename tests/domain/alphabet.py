@@ -61,6 +61,8 @@ class Alphabet:
     """Calls register undos of their own while they run."""
     rare: bool = False
     """Overdue threads, further attempts of compensable steps, invariants and idling."""
+    alerts: bool = False
+    """Alerts are kept back, and let go."""
     late: bool = True
     """Observations that nobody counts on any more, in a walk over decisions."""
     parked: tuple[ItemKind, ...] = (ItemKind.DEAD_LETTER,)
@@ -112,6 +114,9 @@ def _saga_events(alphabet: Alphabet) -> Iterator[e.Event]:
         yield e.InvariantViolated(name="rule", step=1)
         yield e.InvariantExempted(name="rule", by="ada")
         yield e.SagaIdled()
+    if alphabet.alerts:
+        yield e.AlertsParked(reason="HTTP 500")
+        yield e.AlertsResumed(by="ada")
 
 
 def _forward_events(alphabet: Alphabet, n: int) -> Iterator[e.Event]:

@@ -97,6 +97,8 @@ def _agent(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
     failed = tuple(step.number for step in saga.steps if step.state is StepState.FAILED)
     yield Move(Who.AGENT, "commit", lambda: saga_decisions.commit(saga, by="agent"))
     yield Move(Who.AGENT, "commit anyway", lambda: saga_decisions.commit(saga, by="agent", accept_failed=failed))
+    if alphabet.alerts:
+        yield Move(Who.LATE, "keep alerts back", lambda: saga_decisions.park_alerts(saga, "HTTP 500"))
     yield Move(Who.AGENT, "abort", lambda: saga_decisions.request_abort(saga, drive, cause="agent"))
     if alphabet.savepoints:
         yield Move(Who.AGENT, "mark", lambda: saga_decisions.set_savepoint(saga, "S"))
@@ -278,6 +280,8 @@ def _verb(
             yield lambda: _or_nothing(lambda: saga_decisions.commit(saga, by="ada"))
         case "abort":
             yield lambda: _or_nothing(lambda: saga_decisions.request_abort(saga, drive, cause="operator", by="ada"))
+        case "export":
+            return
         case _:
             message = f"nobody knows how to {verb}"
             raise AssertionError(message)

@@ -30,6 +30,7 @@ EVENTS = [
         name="no undo holds, or it is left", steps=1, plans=(a.PYTHON,), bindings=((), (a.LEAVE,)), approvals=True
     ),
     a.Alphabet(name="pivots and retriable steps", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
+    a.Alphabet(name="alerts kept back", steps=1, plans=(a.PLAIN,), bindings=((a.CALL,),), alerts=True),
     a.Alphabet(
         name="a guard looks",
         steps=1,
@@ -64,6 +65,7 @@ DECISIONS = [
     ),
     a.Alphabet(name="pivot and retriable step", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
     a.Alphabet(name="a guard looks", steps=1, plans=(a.GUARDED,), bindings=((a.PROBED, a.MANUAL), None), rare=True),
+    a.Alphabet(name="alerts kept back", steps=1, plans=(a.PLAIN,), bindings=((a.CALL,),), alerts=True),
     a.Alphabet(
         name="probed pivot and retriable step, held",
         steps=2,
@@ -99,8 +101,12 @@ MANY_DECISIONS = [
 UNTRIED = {
     f"{ItemKind.TARGET_CHANGED}: {verb}"
     for verb in VERBS[ItemKind.TARGET_CHANGED]  # the machine treats it as a dead letter
-} | {f"{kind}: {verb}" for kind in (ItemKind.QUARANTINE, ItemKind.APPROVAL, ItemKind.IDLE) for verb in VERBS[kind]}
-"""What no decision leads to: a damaged log is not ours, and approvals and idling are events of the engine's own."""
+}.union(
+    (f"{kind}: {verb}" for kind in (ItemKind.QUARANTINE, ItemKind.APPROVAL, ItemKind.IDLE) for verb in VERBS[kind]),
+    (f"{ItemKind.OUTBOX_PARKED}: export",),
+)
+"""What no decision leads to: a damaged log is not ours, approvals and idling are events of the engine's own, and an
+export decides nothing."""
 
 
 def walked(alphabet: a.Alphabet) -> Walk:

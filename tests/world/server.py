@@ -14,6 +14,7 @@ from tests.world.clock import NotingClock
 
 from saga_mcp.domain.attention import Item, items, reported_state
 from saga_mcp.domain.state import Saga
+from saga_mcp.engine.alerting import AlertSender
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import Caller, CallReply, EngineSettings
@@ -112,6 +113,7 @@ async def served(
     wrap: Wrap = same,
     adjust: Callable[[DeclaredRegistry], DeclaredRegistry] | None = None,
     tools: ToolRegistry = ledger.registry,
+    sender: AlertSender | None = None,
     **changed: Any,  # noqa: ANN401 - the settings, which the dataclass checks
 ) -> AsyncGenerator[Server]:
     """Serve LEDGER, or other tools, until the block ends; then the process is gone as after a kill: nothing is drained.
@@ -123,6 +125,7 @@ async def served(
         wrap: puts another log around the real one.
         adjust: changes what the registry declares, as a config would.
         tools: what is served.
+        sender: where alerts go; default: none are kept.
         changed: single settings to change.
     """
     settings = replace(settings, **changed)
@@ -131,11 +134,18 @@ async def served(
         declared = adjust(declared)
     threads = PythonThreads()
     registry = PythonRegistry(declared, threads)
-    async with SqlSagaLog.open(database, poll_s=0.02) as opened, registry.opened():
+    async with SqlSagaLog.open(database, poll_s=0.02, outbox=sender is not None) as opened, registry.opened():
         log = wrap(opened)
         with claim_owner(database) as owners:
             catalogue = python_catalogue([declared], {"ledger": registry})
-            async with Engine.running(settings, log, owners, catalogue, clock=clock or NotingClock()) as engine:
+            async with Engine.running(
+                settings,
+                log,
+                owners,
+                catalogue,
+                clock=clock or NotingClock(),
+                alerts=None if sender is None else (opened.outbox, sender),
+            ) as engine:
                 try:
                     yield Server(engine=engine, log=log, threads=threads, catalogue=catalogue, owner=owners.me)
                 finally:

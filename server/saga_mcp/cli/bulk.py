@@ -11,7 +11,7 @@ import typer
 
 from saga_mcp.app import App
 from saga_mcp.cli import views
-from saga_mcp.cli.drive import ALONE_WAIT_S, DRAIN_S
+from saga_mcp.cli.drive import ALERTS_S, ALONE_WAIT_S, DRAIN_S
 from saga_mcp.cli.ground import Ground, open_app, open_log, stdout_kept_clean
 from saga_mcp.cli.items import Waiting, verbs, waiting
 from saga_mcp.cli.options import ask
@@ -74,6 +74,7 @@ async def _retry_all(ground: Ground, wanted: Wanted, yes: bool, output: Output) 
                 finally:
                     with anyio.CancelScope(shield=True):
                         await opened.engine.drain(DRAIN_S if alone else 0.0)
+                        await opened.engine.alerted(ALERTS_S if alone else 0.0)
                 again = {each.item.name for each in await _items(opened.log, ground.realm, wanted.tool)}
         for each in retried:
             each.waits = each.item in again

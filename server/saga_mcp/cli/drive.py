@@ -25,6 +25,8 @@ ALONE_WAIT_S = 60.0
 """How long a command without a server drives by default."""
 DRAIN_S = 2.0
 """How long undos under way may take to be recorded when the command ends before they do."""
+ALERTS_S = 5.0
+"""How long alerts may take to be delivered when no server is left to do it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
                 if here:
                     with anyio.CancelScope(shield=True):
                         await opened.engine.drain(DRAIN_S)
+                        await opened.engine.alerted(ALERTS_S)
     going_on = busy(saga)
     _report(ground, plan, saga, output, driven_by=_driver(alone=alone, server=bool(servers)))
     if (going_on and wait_s) or (not going_on and not plan.reached(saga)):

@@ -13,7 +13,7 @@ import typer
 
 from saga_mcp.app import App
 from saga_mcp.cli.act import ItemArgument, item_named
-from saga_mcp.cli.drive import ALONE_WAIT_S, DRAIN_S, Plan, carry_out
+from saga_mcp.cli.drive import ALERTS_S, ALONE_WAIT_S, DRAIN_S, Plan, carry_out
 from saga_mcp.cli.ground import Ground, open_app, open_log, stand_on, stdout_kept_clean
 from saga_mcp.cli.items import item_at, verbs
 from saga_mcp.cli.options import ConfigOption, JsonOption, WaitOption, YesOption, ask, require_answerable
@@ -136,6 +136,7 @@ async def _recover(ground: Ground, yes: bool, wait_s: float, output: Output) -> 
                 finally:
                     with anyio.CancelScope(shield=True):
                         await opened.engine.drain(DRAIN_S)
+                        await opened.engine.alerted(ALERTS_S)
                 driven = [await _after(opened, row) for row in due]
     _report(ground, driven, output)
     if any(not each.at_rest or each.needs_person for each in driven):

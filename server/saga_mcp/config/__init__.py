@@ -1,5 +1,6 @@
 """Reads `saga.toml`. Only the composition root and the command import this; everything below gets frozen values."""
 
+from saga_mcp.config.alerts import Receiver
 from saga_mcp.config.load import LoadedConfig, Survey, load_config, survey_config
 from saga_mcp.config.problems import ConfigError, ConfigInvalid, ConfigMissing, ConfigProblem, report
 from saga_mcp.config.schema import config_schema
@@ -11,6 +12,7 @@ __all__ = [
     "ConfigMissing",
     "ConfigProblem",
     "LoadedConfig",
+    "Receiver",
     "Survey",
     "config_schema",
     "find_config",

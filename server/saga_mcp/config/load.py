@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from saga_mcp.config.alerts import Receiver, read_alerts
 from saga_mcp.config.checks import Callables
 from saga_mcp.config.code import CodeUnusable, function_in, load_file, load_module, registry_in
 from saga_mcp.config.database import default_database, default_realm, read_database
 from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.invariants import read_invariants
-from saga_mcp.config.models import SECTIONS_LATER, PythonTable, SagaTable, ToolTable
+from saga_mcp.config.models import PythonTable, SagaTable, ToolTable
 from saga_mcp.config.pairs import check_alone, declare_with
 from saga_mcp.config.presets import lay_presets
-from saga_mcp.config.problems import NOT_YET, ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
+from saga_mcp.config.problems import ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
 from saga_mcp.config.source import read_config
 from saga_mcp.config.upstreams import Upstreams
 from saga_mcp.config.validate import Read, validate
@@ -28,7 +29,7 @@ from saga_mcp.tools.upstream.declared import DeclaredUpstream
 from saga_tools import ToolRegistry
 from saga_tools.server import add, registered
 
-_SECTIONS = ("saga", "python", "upstreams", "tools", "invariants")
+_SECTIONS = ("saga", "python", "upstreams", "tools", "invariants", "alerts")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +47,8 @@ class LoadedConfig:
     registries: tuple[DeclaredRegistry, ...]
     upstreams: tuple[DeclaredUpstream, ...]
     invariants: tuple[WrittenRule, ...]
+    alerts: Receiver | None = None
+    """Who is told of what waits for a person; None: nobody."""
     warnings: tuple[ConfigProblem, ...]
 
 
@@ -92,9 +95,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
     content, lines = read_config(path)
     findings = Findings(lines)
     for key in content:
-        if key in SECTIONS_LATER:
-            findings.problem((key,), NOT_YET)
-        elif key not in _SECTIONS:
+        if key not in _SECTIONS:
             findings.problem((key,), f"unknown table{did_you_mean(key, _SECTIONS)}")
     laid = lay_presets(content, findings) if code else content
     read = validate(SagaTable, content.get("saga", {}), ("saga",), findings)
@@ -103,6 +104,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
     registries, upstreams = _Tools(filling, laid, findings).load(OnError(saga.on_error)) if code else ((), ())
     taken = {rule.name for each in registries for rule in registered(each.source).invariants}
     invariants = read_invariants(content.get("invariants", []), taken, findings) if code else ()
+    receiver = read_alerts(content["alerts"], filling, findings) if code and "alerts" in content else None
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, filling, findings) if written else default_database(realm)
@@ -131,6 +133,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
             registries=registries,
             upstreams=upstreams,
             invariants=invariants,
+            alerts=receiver,
             warnings=findings.warnings,
         )
     )

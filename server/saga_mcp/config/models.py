@@ -393,7 +393,3 @@ class UpstreamTable(Table):
             yield Clash("args, env and cwd belong to command", frozenset({"url", "args", "env", "cwd"}))
         elif self.command and self.headers:
             yield Clash("headers belong to url", frozenset({"command", "headers"}))
-
-
-SECTIONS_LATER = frozenset({"alerts"})
-"""Top-level tables that are designed and not built yet."""

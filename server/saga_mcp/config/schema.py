@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pydantic import Field
 
+from saga_mcp.config.alerts import AlertsTable
 from saga_mcp.config.invariants import InvariantTable
 from saga_mcp.config.models import PythonTable, SagaTable, Table, ToolTable, UpstreamTable
 from saga_mcp.domain.values import JsonObject
@@ -28,6 +29,7 @@ class _SagaToml(Table):
     invariants: list[InvariantTable] = Field(
         default_factory=list[InvariantTable], description="rules that have to hold after each step"
     )
+    alerts: AlertsTable | None = Field(None, description="who is told of what waits for a person")
 
 
 def config_schema() -> JsonObject:

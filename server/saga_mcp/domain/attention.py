@@ -7,6 +7,7 @@ is not.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.rollback import in_scope, step_item
@@ -49,11 +50,15 @@ VERBS: dict[ItemKind, tuple[str, ...]] = {
     ItemKind.APPROVAL: ("approve", "reject"),
     ItemKind.IDLE: ("commit", "abort"),
     ItemKind.QUARANTINE: ("retry", "export"),
+    ItemKind.OUTBOX_PARKED: ("retry", "export"),
 }
 """What a person can do about each kind of item (S14.3)."""
 
 _SILENT = frozenset({ItemKind.APPROVAL, ItemKind.IDLE, ItemKind.INVARIANT})
 """Items that do not change the reported state (S14.2)."""
+NOT_ABOUT_WORK: Final = frozenset({ItemKind.IDLE, ItemKind.OUTBOX_PARKED})
+"""Items of a saga at which nobody works, and about whose work nobody is asked."""
+_PARKED: Final = "its alerts were not acknowledged, and are kept back"
 
 
 def items(saga: Saga) -> tuple[Item, ...]:
@@ -66,6 +71,8 @@ def items(saga: Saga) -> tuple[Item, ...]:
         found.append(
             Item(saga_id=saga.id, step=0, kind=ItemKind.INVARIANT, message=f"violated after the pivot: {names}")
         )
+    elif saga.alerts_parked:
+        found.append(Item(saga_id=saga.id, step=0, kind=ItemKind.OUTBOX_PARKED, message=_PARKED))
     for step in saga.loose_steps:
         kind = step_item(saga, step)
         if kind is not None:
@@ -77,7 +84,7 @@ def idles(saga: Saga) -> bool:
     """Whether it is open and nobody does anything: nothing runs or is due, and no person is asked anything (S9.4)."""
     if saga.phase is not Phase.ACTIVE or busy(saga):
         return False
-    return all(item.kind is ItemKind.IDLE for item in items(saga))
+    return all(item.kind in NOT_ABOUT_WORK for item in items(saga))
 
 
 def _item(saga: Saga, step: Step, kind: ItemKind) -> Item:

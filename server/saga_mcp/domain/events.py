@@ -13,6 +13,8 @@ from saga_mcp.domain.frozen import PAYLOAD, PartSpec
 from saga_mcp.domain.saga_events import (
     AbortDeferred,
     AbortRequested,
+    AlertsParked,
+    AlertsResumed,
     InvariantExempted,
     InvariantViolated,
     ReadRecorded,
@@ -69,6 +71,8 @@ __all__ = [
     "PAYLOAD",
     "AbortDeferred",
     "AbortRequested",
+    "AlertsParked",
+    "AlertsResumed",
     "Event",
     "InvariantExempted",
     "InvariantViolated",

@@ -8,6 +8,8 @@ from saga_mcp.domain.copying import replace
 from saga_mcp.domain.events import (
     AbortDeferred,
     AbortRequested,
+    AlertsParked,
+    AlertsResumed,
     InvariantExempted,
     InvariantViolated,
     ReadRecorded,
@@ -76,6 +78,12 @@ def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
             require(saga.phase is Phase.ACTIVE, "the saga is not active")
             require(not saga.running and not saga.unended, "a step is running")
             return replace(saga, idle=True)
+        case AlertsParked():
+            require(not saga.alerts_parked, "its alerts are kept back already")
+            return replace(saga, alerts_parked=True)
+        case AlertsResumed():
+            require(saga.alerts_parked, "its alerts are not kept back")
+            return replace(saga, alerts_parked=False)
         case _:  # pragma: no cover
             assert_never(event)
 

@@ -6,6 +6,7 @@ from saga_mcp.domain.attention import VERBS
 from saga_mcp.domain.draft import Draft, Driving
 from saga_mcp.domain.errors import ItemRefused, SagaNotFound
 from saga_mcp.domain.events import (
+    AlertsResumed,
     Event,
     InvariantExempted,
     StepExempted,
@@ -61,8 +62,11 @@ def _at_guard(saga: Saga, number: int) -> bool:
 
 def retry(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
     """A person lets what is stuck try again, with fresh attempts and the same key."""
-    _, kind = step_waiting(saga, number, "retry")
     draft = Draft(saga)
+    if number == 0 and saga.alerts_parked:
+        draft.add(AlertsResumed(by=by, note=note))
+        return draft.close(driving)
+    _, kind = step_waiting(saga, number, "retry")
     if kind is ItemKind.RETRIABLE_EXHAUSTED:
         draft.add(StepResumed(step=number, by=by, note=note))
     else:

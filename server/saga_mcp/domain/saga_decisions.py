@@ -20,6 +20,7 @@ from saga_mcp.domain.errors import (
 )
 from saga_mcp.domain.events import (
     AbortRequested,
+    AlertsParked,
     Event,
     SagaClaimed,
     SagaCommitted,
@@ -274,6 +275,11 @@ def set_savepoint(saga: Saga, name: str) -> tuple[Event, ...]:
 def flag_idle(saga: Saga) -> tuple[Event, ...]:
     """Record that nothing happened for the idle limit; it stays so until the next step (S9.4)."""
     return (SagaIdled(),) if idles(saga) and not saga.idle else ()
+
+
+def park_alerts(saga: Saga, reason: str) -> tuple[Event, ...]:
+    """Keep the saga's alerts back until a person says so (S10.6)."""
+    return (AlertsParked(reason=reason),) if saga.opened and not saga.alerts_parked else ()
 
 
 def claim(saga: Saga, driver: str) -> tuple[Event, ...]:

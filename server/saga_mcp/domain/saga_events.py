@@ -107,6 +107,22 @@ class SagaIdled:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsParked:
+    """The saga's alerts were not acknowledged for so long that they are kept back until a person says so (S10.6)."""
+
+    reason: str
+    """What the last attempt came to; never what the receiver said."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertsResumed:
+    """A person lets the saga's alerts be delivered after all."""
+
+    by: str
+    note: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReadRecorded:
     """A read-only call was audited (S11.2)."""
 
@@ -127,5 +143,7 @@ SagaEvent: TypeAlias = (
     | InvariantViolated
     | InvariantExempted
     | SagaIdled
+    | AlertsParked
+    | AlertsResumed
     | ReadRecorded
 )

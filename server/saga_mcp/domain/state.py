@@ -248,6 +248,8 @@ class Saga:
     violated_by: int = 0
     """Number of the step with whose result an invariant did not hold."""
     idle: bool = False
+    alerts_parked: bool = False
+    """Its alerts are kept back until a person says so."""
 
     @property
     def opened(self) -> bool:

@@ -131,6 +131,7 @@ class ItemKind(StrEnum):
     APPROVAL = "approval"
     IDLE = "idle"
     QUARANTINE = "quarantine"
+    OUTBOX_PARKED = "outbox_parked"
 
 
 class Urgency(StrEnum):

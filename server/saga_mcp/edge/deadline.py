@@ -4,10 +4,11 @@ A length of time and no moment, because idle time is what servers have watched: 
 edge because it is only said here; the engine decides it anew each time.
 """
 
+from saga_mcp.domain.attention import NOT_ABOUT_WORK
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.on_saga import blocks_commit
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import ItemKind, OnError, OnIdle, Phase
+from saga_mcp.domain.values import OnError, OnIdle, Phase
 from saga_mcp.edge.look import Look
 from saga_mcp.edge.wording import ends_after, flagged_after
 from saga_mcp.engine.port import EngineSettings
@@ -22,7 +23,7 @@ def deadline(look: Look, settings: EngineSettings, *, long: bool = True) -> str:
         long: False leaves out a limit that ends nothing.
     """
     saga = look.saga
-    if saga.phase is not Phase.ACTIVE or busy(saga) or any(item.kind is not ItemKind.IDLE for item in look.items):
+    if saga.phase is not Phase.ACTIVE or busy(saga) or any(item.kind not in NOT_ABOUT_WORK for item in look.items):
         return ""
     if _ends(saga, settings.on_idle):
         return ends_after(settings.idle_end_s, kept=settings.on_idle is OnIdle.COMMIT)

@@ -368,4 +368,5 @@ _WAITS = {
     ItemKind.APPROVAL: "approve or reject the call",
     ItemKind.IDLE: "commit or abort the forgotten saga",
     ItemKind.QUARANTINE: "the log of this saga cannot be read",
+    ItemKind.OUTBOX_PARKED: "its alerts were not acknowledged: mend the receiver, then retry",
 }

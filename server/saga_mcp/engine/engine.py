@@ -21,6 +21,7 @@ from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, 
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonValue, Kind, Phase
+from saga_mcp.engine.alerting import Alerting, AlertSender
 from saga_mcp.engine.allowed import Allowed, Questions
 from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.delivery import Delivery
@@ -48,6 +49,7 @@ from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.ticket import Order, plan_of
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
+from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
 from saga_mcp.tools.hidden import asks, pair_for
 from saga_mcp.tools.port import Arguments, Catalogue, Landed, Tool, ToolAnswer
@@ -69,6 +71,7 @@ class Engine:
         self._reads = ReadOnlyCalls(workshop, tasks)
         self._relaying = Relaying(workshop, self.decide_item, tasks)
         self.probing = Probing(workshop, tasks)
+        self._alerting: Alerting | None = None
         self._draining = False
 
     @property
@@ -83,7 +86,7 @@ class Engine:
 
     @classmethod
     @asynccontextmanager
-    async def running(
+    async def running(  # noqa: PLR0913 - the parts of a process, and how it is to work
         cls,
         settings: EngineSettings,
         log: SagaLog,
@@ -92,6 +95,8 @@ class Engine:
         *,
         clock: Clock | None = None,
         drive: bool = True,
+        tells: bool = False,
+        alerts: tuple[Outbox, AlertSender] | None = None,
     ) -> AsyncGenerator[Self]:
         """The engine with its tasks; recovery of what dead processes left goes on in the background.
 
@@ -102,6 +107,8 @@ class Engine:
             catalogue: everything this process can call.
             clock: time and jitter; default: the machine's.
             drive: False only appends and reads: for a command that leaves the driving to a live server.
+            tells: write each alert to the program's own log too.
+            alerts: where they lie and where they go, for whoever drives; None: nowhere.
         """
         workshop = Workshop(
             settings=settings,
@@ -110,6 +117,7 @@ class Engine:
             catalogue=catalogue,
             clock=clock or SystemClock(),
             drives=drive,
+            tells=tells,
         )
         async with anyio.create_task_group() as tasks:
             engine = cls(workshop, tasks)
@@ -118,6 +126,9 @@ class Engine:
                 tasks.start_soon(engine._idling.watch)
                 tasks.start_soon(Questions(workshop).watch)
                 tasks.start_soon(engine._stranded.watch)
+                if alerts is not None:
+                    engine._alerting = Alerting(workshop, *alerts, tasks)
+                    tasks.start_soon(engine._alerting.watch)
             try:
                 yield engine
             finally:
@@ -333,6 +344,11 @@ class Engine:
             await self._steps.ended()
             await self._driver.stopped()
             await self._reads.recorded()
+
+    async def alerted(self, within_s: float) -> None:
+        """Wait, at most that long, for alerts that can be delivered: for a command after which nobody is left."""
+        if self._alerting is not None:
+            await self._alerting.settled(within_s)
 
     async def _decide(self, saga_id: str, decider: Decider) -> Decided:
         realm = self._shop.settings.realm

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,6 +11,7 @@ from typing import TypeAlias
 
 import structlog
 
+from saga_mcp.domain.alerts import URGENT
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.events import Event
@@ -98,6 +100,8 @@ class Workshop:
     clock: Clock
     drives: bool
     """Whether this process drives sagas, or leaves that to whoever is alive."""
+    tells: bool = False
+    """Whether it says in its log what there is to tell (S10.6)."""
     in_hand: InHand = field(default_factory=InHand)
     _pairs: dict[str, Pair | PairUnreadable] = field(default_factory=dict[str, Pair | PairUnreadable])
     _verdicts: dict[tuple[str, int], _Verdict] = field(default_factory=dict[tuple[str, int], _Verdict])
@@ -190,7 +194,7 @@ class Workshop:
         try:
             while True:
                 try:
-                    return await self.log.decide(saga_id, decide_on)
+                    return self._told(await self.log.decide(saga_id, decide_on))
                 except _PairMissing as missing:
                     await self._read_pair(missing.pair_hash)
                 except _VerdictMissing as missing:
@@ -199,10 +203,17 @@ class Workshop:
                     violated = await self.catalogue.violations(missing.judged)
                     self._verdicts[missing.key] = _Verdict(missing.judged.results, violated)
                 except AppendUnsettled as unsettled:
-                    return await self._settled(unsettled, self.clock.now() + settle_within_s)
+                    return self._told(await self._settled(unsettled, self.clock.now() + settle_within_s))
         finally:
             for key in judged:
                 self._verdicts.pop(key, None)
+
+    def _told(self, decided: Decided) -> Decided:
+        """Say in the log what there is to tell about a decision that is stored: names and states, no values."""
+        for alert in decided.alerts if self.tells else ():
+            level = logging.WARNING if alert.type in URGENT else logging.INFO
+            _log.log(level, "alert", type=alert.type.value, **alert.data)
+        return decided
 
     async def _settled(self, unsettled: AppendUnsettled, give_up_at: float) -> Decided:
         times = 0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
+from saga_mcp.domain.alerts import Alert
 from saga_mcp.domain.errors import LogConflict, LogUnsettled
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.holding import Holder
@@ -45,6 +46,8 @@ class Decided:
 
     before: Saga
     saga: Saga
+    alerts: tuple[Alert, ...] = ()
+    """What there is to tell about it; stored with it where the log has an outbox."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

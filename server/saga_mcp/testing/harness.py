@@ -188,6 +188,7 @@ def _hastened(loaded: LoadedConfig, database: Path) -> LoadedConfig:
         database=database,
         database_is_default=False,
         registries=registries,
+        alerts=None,
     )
 
 

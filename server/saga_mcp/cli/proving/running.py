@@ -149,7 +149,9 @@ async def _opened(loaded: LoadedConfig, plan: Plan) -> AsyncGenerator[App]:
         loaded.settings, probe_for_s=min(loaded.settings.probe_for_s, _PROBE_FOR_S), reply_within_s=_AT_REST_WITHIN_S
     )
     with tempfile.TemporaryDirectory(prefix="saga-mcp-prove-") as folder:
-        own = replace(loaded, settings=settings, database=Path(folder) / "saga.db", database_is_default=False)
+        own = replace(
+            loaded, settings=settings, database=Path(folder) / "saga.db", database_is_default=False, alerts=None
+        )
         async with open_app(
             own,
             ends_soon=True,

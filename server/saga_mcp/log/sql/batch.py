@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ColumnElement
 
 from saga_mcp.domain import attention, duties
+from saga_mcp.domain.alerts import Alert, alerts
 from saga_mcp.domain.draft import after
 from saga_mcp.domain.errors import LogConflict, SagaQuarantined
 from saga_mcp.domain.events import Event
@@ -27,6 +28,7 @@ from saga_mcp.log.port import Append, Decide, Decided, PairRow, SagaKeyTaken
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
+from saga_mcp.log.sql.outbox import OutboxRows
 from saga_mcp.log.sql.pauses import Pauses
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.tables import EPOCH, log_meta, pair, realm, saga, saga_event
@@ -63,20 +65,24 @@ class CommitUnsettled(Exception):
 class _Draft:
     """What the decisions of one saga come to, before anything is written."""
 
+    before: Saga
     saga: Saga
     outcomes: list[Outcome] = field(default_factory=list["Outcome"])
     rows: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     pairs: list[PairRow] = field(default_factory=list[PairRow])
+    alerts: list[Alert] = field(default_factory=list[Alert])
 
 
 class Batches:
     """Runs batches over one connection."""
 
-    def __init__(self, dialect: Dialect, folds: Folds, *, clock: Callable[[], float]) -> None:
+    def __init__(self, dialect: Dialect, folds: Folds, *, clock: Callable[[], float], outbox: bool = False) -> None:
         self._folds = folds
         self._clock = clock
         self._reads = Reads(dialect, folds)
         self._holds = Holds(dialect, self._reads)
+        self._outbox = OutboxRows(dialect)
+        self._keeps_alerts = outbox
         self._pauses = Pauses()
         self._meta = Hot(select(log_meta.c.epoch, log_meta.c.pauses), dialect)
         at_row = (saga.c.id == bindparam("row_id"), saga.c.seq == bindparam("row_seq"))
@@ -125,7 +131,7 @@ class Batches:
             sqlalchemy.exc.DBAPIError: it is not known whether anything was stored.
         """
         with connection.begin():
-            self._checked(connection)
+            self.checked(connection)
             self._watch.run(connection, {"name": name, "observed_s": 0.0})
             self._raise.run(connection, {"of_realm": name, "seen": seen, "seconds": seconds})
             watched_s: float = self._watched.value(connection, {"of_realm": name})
@@ -141,7 +147,7 @@ class Batches:
             raise CommitUnsettled(written, written.mark, error) from error
 
     def _write(self, connection: Connection, requests: Sequence[tuple[str, Decide]], batch_id: str) -> Written:
-        self._pauses.refresh(connection, self._checked(connection))
+        self._pauses.refresh(connection, self.checked(connection))
         by_saga: dict[str, list[int]] = {}
         for index, (saga_id, _) in enumerate(requests):
             by_saga.setdefault(saga_id, []).append(index)
@@ -149,6 +155,7 @@ class Batches:
         rows: list[Mapping[str, Any]] = []
         pairs: dict[str, PairRow] = {}
         sagas: dict[str, Saga] = {}
+        drafts: list[_Draft] = []
         for saga_id, indices in by_saga.items():
             draft = self._decide(connection, saga_id, [requests[index][1] for index in indices], batch_id, sagas)
             outcomes.update(zip(indices, draft.outcomes, strict=True))
@@ -156,18 +163,27 @@ class Batches:
             pairs.update({one.hash: one for one in draft.pairs})
             if draft.saga.opened:
                 sagas[saga_id] = draft.saga
+            if draft.rows:
+                drafts.append(draft)
         if pairs:
             self._freeze.run_many(connection, [{"hash": p.hash, "content": self._text(p)} for p in pairs.values()])
         if rows:
             self._append.run_many(connection, rows)
+        for draft in drafts:
+            told = draft.alerts if self._keeps_alerts else ()
+            self._outbox.write(connection, draft.before, draft.saga, told, draft.rows[-1]["at"])
         mark = Append(rows[0]["saga_id"], rows[0]["seq"], batch_id) if rows else None
         return Written([outcomes[index] for index in range(len(requests))], [*sagas.values()], mark)
 
     def _text(self, row: PairRow) -> str:
         return self._texts.get(row.hash) or self._texts.setdefault(row.hash, dump_json(row.content))
 
-    def _checked(self, connection: Connection) -> int:
-        """Return the number of the newest pause, once the schema is known to be the one this code writes."""
+    def checked(self, connection: Connection) -> int:
+        """Return the number of the newest pause, once the schema is known to be the one this code writes.
+
+        Raises:
+            LogUpgraded: it is another one.
+        """
         epoch, pauses = self._meta.row(connection, {})
         if epoch == EPOCH:
             return int(pauses)
@@ -204,19 +220,20 @@ class Batches:
                 base = None
             lost = LogConflict(f"other processes kept changing saga {saga_id} first; {NOTHING}. Try again.")
         except (SagaQuarantined, SagaKeyTaken) as error:
-            return _Draft(Saga(id=saga_id), [error] * len(decides))
-        return _Draft(Saga(id=saga_id), [lost] * len(decides))
+            return _Draft(Saga(id=saga_id), Saga(id=saga_id), [error] * len(decides))
+        return _Draft(Saga(id=saga_id), Saga(id=saga_id), [lost] * len(decides))
 
     def _draft(
         self, base: Saga, decides: Sequence[Decide], batch_id: str, take: Callable[[Saga, Sequence[Event]], None]
     ) -> _Draft:
-        draft = _Draft(base)
+        draft = _Draft(base, base)
         at = self._clock()
         for decide in decides:
             state = draft.saga
             try:
                 decision = decide(state)
-                decided = Decided(before=state, saga=after(state, decision.events))
+                then = after(state, decision.events)
+                decided = Decided(before=state, saga=then, alerts=alerts(state, then))
                 rows = [
                     {
                         "saga_id": state.id,
@@ -240,6 +257,7 @@ class Batches:
             draft.saga = decided.saga
             draft.rows += rows
             draft.pairs += decision.pairs
+            draft.alerts += decided.alerts
         return draft
 
     def _swap(self, connection: Connection, old: Saga, new: Saga) -> bool:

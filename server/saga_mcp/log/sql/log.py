@@ -22,11 +22,13 @@ from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.guard import guarded
+from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.owners import FileOwners, directory_of
 from saga_mcp.log.port import Append, Decide, Decided, Owners, PairRow, Record, SagaRow, StepLock
 from saga_mcp.log.sql import files, locks, pauses, reads
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.connect import SETUP_WAIT_S, SqliteFile
+from saga_mcp.log.sql.delivering import SqlOutbox
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.tables import EPOCH
@@ -43,7 +45,15 @@ _READS_END_WITHIN_S = 0.5
 class SqlSagaLog:
     """The saga log in a SQLite file. Made by `open`."""
 
-    def __init__(self, path: Path, writer: Writer, reader: ConnectionThread, folds: Folds, poll_s: float) -> None:
+    def __init__(
+        self,
+        path: Path,
+        writer: Writer,
+        reader: ConnectionThread,
+        folds: Folds,
+        poll_s: float,
+        check: Callable[[Connection], object],
+    ) -> None:
         self._path = path
         self._writer = writer
         self._reader = reader
@@ -55,10 +65,11 @@ class SqlSagaLog:
         self._data_version: tuple[int, int] | None = None
         self._polled_at = -math.inf
         self._polling = anyio.Lock()
+        self.outbox: Outbox = SqlOutbox(self._read, writer.aside, check)
 
     @classmethod
     @contextlib.asynccontextmanager
-    async def open(
+    async def open(  # noqa: PLR0913 - every one with a default, and all but two for tests
         cls,
         database: Path,
         *,
@@ -66,6 +77,7 @@ class SqlSagaLog:
         busy_budget_s: float = 10.0,
         poll_s: float = 0.15,
         cached_sagas: int = 128,
+        outbox: bool = False,
         clock: Callable[[], float] = time.time,
         file_system_of: files.FileSystemOf = files.file_system_of,
     ) -> AsyncGenerator[SqlSagaLog]:
@@ -80,6 +92,7 @@ class SqlSagaLog:
             busy_budget_s: how long, in seconds, a decision waits for another program's write lock.
             poll_s: how often, in seconds, `wait_for_change` looks for appends of other processes.
             cached_sagas: how many folded sagas are kept in memory.
+            outbox: keep alerts until somebody has delivered them; otherwise they are told to nobody.
             clock: seconds since the epoch, for the times that people read.
             file_system_of: names the type of file system of a path.
         """
@@ -90,15 +103,16 @@ class SqlSagaLog:
         read_thread = ConnectionThread(
             "saga-log-reader", file.reader, file.translate, close_within_s=_READS_END_WITHIN_S
         )
+        batches = Batches(SQLiteDialect_pysqlite(), folds, clock=clock, outbox=outbox)
         writer = Writer(
-            Batches(SQLiteDialect_pysqlite(), folds, clock=clock),
+            batches,
             write_thread,
             read_thread,
             path=str(file.path),
             translate=file.translate,
             busy_budget_s=busy_budget_s,
         )
-        log = cls(file.path, writer, read_thread, folds, poll_s)
+        log = cls(file.path, writer, read_thread, folds, poll_s, batches.checked)
         try:
             with guarded(file.path, *map(Path, files.side_files(file.path))):
                 yield log

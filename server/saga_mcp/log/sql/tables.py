@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
 
-EPOCH: Final = 4
+EPOCH: Final = 5
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -125,6 +125,34 @@ pause: Final = Table(
     sqlite_with_rowid=False,
 )
 """Tools that a person has paused."""
+
+outbox: Final = Table(
+    "saga_outbox",
+    metadata,
+    Column("saga_id", String, primary_key=True),
+    Column("seq", Integer, primary_key=True, autoincrement=False),
+    Column("n", Integer, primary_key=True, autoincrement=False),
+    Column("realm", String, nullable=False),
+    Column("type", String, nullable=False),
+    Column("subject", String, nullable=False),
+    Column("at", Float, nullable=False),
+    Column("data", Text, nullable=False),
+    Column("waits_from_s", Float, nullable=False),
+    Column("owner", String, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("due_at", Float),
+    Column("parked", Boolean, nullable=False),
+    Index(
+        "saga_outbox_due",
+        "realm",
+        "due_at",
+        sqlite_where=text("due_at IS NOT NULL"),
+        postgresql_where=text("due_at IS NOT NULL"),
+    ),
+    sqlite_with_rowid=False,
+)
+"""Alerts to be delivered, by saga and in order (S10.6). `due_at` is null behind another one of the saga, and where they
+are kept back; `waits_from_s` is the realm's `observed_s` when it was written."""
 
 pair: Final = Table(
     "saga_pair",
