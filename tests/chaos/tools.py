@@ -14,6 +14,7 @@ from tests.chaos.outside import Fate, Outside
 from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.frozen import PartLimits, PartSpec
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, PartAction
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.catalogue import StaticCatalogue
 from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import (
@@ -170,6 +171,7 @@ class ChanceTool:
     trait: Trait
     pair: Pair
     chance: Chance
+    rules: AnswerRules = field(default_factory=AnswerRules)
     listing: ToolListing = field(default_factory=lambda: ToolListing(description="", input_schema={"type": "object"}))
 
     @property
@@ -278,6 +280,8 @@ class ChanceUndo:
     trait: Trait
     chance: Chance
     target_id: str = "here"
+    rules: AnswerRules | None = None
+    schema: JsonObject | None = None
 
     @property
     def stoppable(self) -> bool:

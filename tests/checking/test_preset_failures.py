@@ -12,9 +12,9 @@ import pytest
 from tests.checking.test_presets import PRESETS
 
 from saga_mcp.domain.values import Effect
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.presets import Preset, load_preset
 from saga_mcp.tools.upstream.answers import Answers
-from saga_mcp.tools.upstream.declared import AnswerRules
 
 Json = dict[str, Any]
 

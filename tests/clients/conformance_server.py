@@ -13,6 +13,7 @@ import anyio
 from tests.clients.http_server import serve
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.catalogue import StaticCatalogue
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
@@ -91,6 +92,10 @@ class Fixture:
     @property
     def pair(self) -> Pair:
         return Pair(tool=f"conformance.{self.offered}", kind=Kind.READ_ONLY)
+
+    @property
+    def rules(self) -> AnswerRules:
+        return AnswerRules()
 
     @property
     def listing(self) -> ToolListing:

@@ -36,6 +36,7 @@ from saga_mcp.edge.server import build_server
 from saga_mcp.engine.port import Answer, Caller, CallReply, EngineSettings, Receipt, Relay
 from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.log.port import SagaRow
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import (
     Arguments,
@@ -64,6 +65,7 @@ class ToldTool:
     pair: Pair
     listing: ToolListing
     stoppable: bool = True
+    rules: AnswerRules = field(default_factory=AnswerRules)
 
     @property
     def reachable(self) -> bool:
@@ -124,6 +126,9 @@ class ToldCatalogue:
 
     def reader(self, name: str) -> Reader | None:
         raise NotImplementedError(name)
+
+    def frozen(self, pair: Pair) -> Pair:
+        raise NotImplementedError(pair)
 
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
         raise NotImplementedError(pair, step)

@@ -6,23 +6,26 @@ from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 from typing import Any
 
+import anyio
 import pytest
 from tests.tools.shop import Charge, World, call, facts, serve, shop, undo
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.catalogue import python_catalogue
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.port import (
     AsksPerson,
     GivesUp,
     Landed,
+    UndoContext,
     UndoMissed,
     Undone,
     UndoOutcome,
 )
 from saga_mcp.tools.python import LifespanFailed, PythonRegistry, PythonThreads
 from saga_tools import Call, CannotUndo, NeedsPerson, NoEffect, ToolRegistry, Undo
-from saga_tools.server import add
+from saga_tools.server import ErrorMeans, add
 
 
 async def test_an_undo_gets_the_arguments_and_the_result_in_todays_types() -> None:
@@ -198,6 +201,24 @@ async def test_a_plain_tool_whose_arguments_changed_is_not_called_as_an_undo() -
     assert isinstance(outcome, GivesUp)
     assert outcome.message == ("schema changed: lead: is required; lead_id: is not an argument, did you mean `lead`?")
     assert called == []
+
+
+@pytest.mark.parametrize(
+    ("then", "effect"), [("unknown", Effect.UNKNOWN), ("no_effect", Effect.NONE), (None, Effect.NONE)]
+)
+async def test_a_plain_tools_error_proves_what_it_proved_at_the_intent(then: ErrorMeans | None, effect: Effect) -> None:
+    registry = ToolRegistry()
+
+    @registry.tool(kind="pivot", error_means="no_effect")
+    def delete() -> None:
+        raise ValueError("no")
+
+    undoer = serve(registry).undoer("shop.delete")
+    assert undoer is not None
+    rules = None if then is None else AnswerRules(error_means=then)
+    context = UndoContext(step=facts({}), undo_key="k", cause="agent", rules=rules)
+    with anyio.fail_after(5):
+        assert await undoer.undo({}, context) == UndoMissed(error="ValueError: no", effect=effect)
 
 
 async def test_an_undo_whose_forward_action_is_gone_is_for_a_person_and_is_not_called() -> None:

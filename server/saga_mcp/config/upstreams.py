@@ -19,11 +19,10 @@ from saga_mcp.config.problems import KeyPath
 from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import Kind, OnError
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.binding import TemplateError
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.upstream.answers import Answers
 from saga_mcp.tools.upstream.declared import (
-    AnswerRules,
     DeclaredUpstream,
     DeclaredUpstreamTool,
     Endpoint,
@@ -218,7 +217,7 @@ class Upstreams:
         }
         for key in singly.keys() & written:
             try:
-                Answers.of(singly[key])
+                singly[key].compiled()
             except TemplateError as error:
                 for problem in error.problems:
                     self._findings.problem((*path, key), str(problem))

@@ -162,6 +162,7 @@ class Engine:
             audited = saga_id is not None and self._shop.settings.audit_reads
             audited_in = (await self.saga(saga_id)).id if audited and saga_id else ""
             return await self._reads.call(tool, args, caller, audited_in)
+        pair = self._shop.catalogue.frozen(pair)
         plan = plan_of(pair, args.json, step_key, caller)
         order = Order(tool=tool, pair=pair, plan=plan, asks=asks(pair, args.json))
         if saga_id is not None:

@@ -301,6 +301,7 @@ class Forward:
             key=self._shop.key(saga, step.number),
             attempt=step.attempts,
             register_undo=self._registrar(ticket),
+            rules=pair.rules,
             report=ticket.reporting(),
         )
         limits = Limits(timeout_s=pair.timeout_s, hard_deadline_s=pair.hard_deadline_s, stoppable=tool.stoppable)

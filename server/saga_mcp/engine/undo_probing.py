@@ -73,7 +73,7 @@ class UndoProbing:
         """Whether the undo took effect; None: no verdict. A guard tells it too."""
         entry = entry_of(pair, part)
         if entry is not None and entry.probe is not None:
-            probe, context = entry.probe, context_of(self._shop, saga, step, part)
+            probe, context = entry.probe, context_of(self._shop, saga, step, part, entry)
             return await within(
                 entry.timeout_s, lambda: self._shop.looks.probe_undo(probe, context), self._tasks, self._shop.clock
             )
@@ -88,12 +88,14 @@ def entry_of(pair: Pair, part: Part) -> UndoEntry | None:
     return pair.undo[part.spec.entry] if 0 <= part.spec.entry < len(pair.undo) else None
 
 
-def context_of(shop: Workshop, saga: Saga, step: Step, part: Part) -> UndoContext:
-    """What the undo, and whoever asks about it, is told."""
+def context_of(shop: Workshop, saga: Saga, step: Step, part: Part, entry: UndoEntry | None) -> UndoContext:
+    """What the undo of that entry, and whoever asks about it, is told."""
     return UndoContext(
         step=shop.known_facts(saga, step),
         undo_key=undo_key(shop.key(saga, step.number), part.id, part.generation),
         cause=saga.cause,
+        rules=None if entry is None else entry.rules,
+        schema=None if entry is None else entry.schema,
     )
 
 

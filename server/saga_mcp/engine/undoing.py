@@ -229,7 +229,8 @@ class Undoing:
         undoer = self._shop.catalogue.undoer(part.spec.tool)
         assert undoer is not None  # noqa: S101 - a missing undoer is an obstacle
         policy = await self.policy(step, part)
-        context = context_of(self._shop, saga, step, part)
+        entry = entry_of(await self._shop.pair(step), part)
+        context = context_of(self._shop, saga, step, part, entry)
         limits = Limits(
             timeout_s=policy.timeout_s,
             hard_deadline_s=policy.hard_deadline_s,
@@ -244,7 +245,6 @@ class Undoing:
             _log.error("undo_overdue", saga_id=saga.id, step=number, part=part.id, tool=part.spec.tool)
             await self._shop.record(saga.id, lambda now, _: undo_overdue(now, number, part.id))
 
-        entry = entry_of(await self._shop.pair(step), part)
         attempt = attempt_of(step, part)
         until = self._shop.clock.now() + policy.hard_deadline_s
         call = Supervised(lambda: self._send(undoer, part, entry, context), limits, self._shop.clock, self._tasks)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Arguments,
@@ -50,6 +51,11 @@ class ToolAround:
     def pair(self) -> Pair:
         """The tool's own."""
         return self.inner.pair
+
+    @property
+    def rules(self) -> AnswerRules:
+        """The tool's own."""
+        return self.inner.rules
 
     @property
     def stoppable(self) -> bool:
@@ -98,6 +104,16 @@ class UndoerAround:
         """The undo's own."""
         return self.inner.target_id
 
+    @property
+    def rules(self) -> AnswerRules | None:
+        """The undo's own."""
+        return self.inner.rules
+
+    @property
+    def schema(self) -> JsonObject | None:
+        """The undo's own."""
+        return self.inner.schema
+
     async def reach(self) -> UndoMissed | None:
         """As the undo does."""
         return await self.inner.reach()
@@ -144,6 +160,10 @@ class CatalogueAround:
     def reader(self, name: str) -> Reader | None:
         """What a capture, guard and the like of that name calls."""
         return self.inner.reader(name)
+
+    def frozen(self, pair: Pair) -> Pair:
+        """What is stored of a pair at an intent."""
+        return self.inner.frozen(pair)
 
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
         """Build the undo of a step."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import Kind
 from saga_mcp.tools.declared import DeclaredRegistry
+from saga_mcp.tools.freezing import Freezer
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Judged, Reader, StepFacts, Tool, Undoer
 from saga_mcp.tools.python import PythonRegistry, PythonTool
@@ -66,6 +67,7 @@ class StaticCatalogue:
         self._readers = dict(readers)
         self._rules = rules or Rules(())
         self._plans: dict[str, UndoPlan] = {}
+        self._freezer = Freezer(self)
 
     @property
     def offered(self) -> Mapping[str, Tool]:
@@ -85,6 +87,10 @@ class StaticCatalogue:
     def reader(self, name: str) -> Reader | None:
         """What a capture, guard and the like of that name calls; None: not available here, or not read-only."""
         return self._readers.get(name)
+
+    def frozen(self, pair: Pair) -> Pair:
+        """What is stored of a pair at an intent: with it, what the tools that it calls are now."""
+        return self._freezer.frozen(pair)
 
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:
         """Build the undo of a step from its frozen pair, or say why it cannot be built."""

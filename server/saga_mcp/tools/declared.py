@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.pair import Capture, Guard, Pair, ReadCall, UndoEntry
 from saga_tools import ToolRegistry
 from saga_tools.server import ErrorMeans, RegisteredRead, RegisteredTool, RegisteredUndo, registered
@@ -33,6 +34,11 @@ class DeclaredTool:
     offered: bool = True
     takes_step_key: bool = False
     on_repeat: OnRepeat = OnRepeat.RUN
+
+    @property
+    def rules(self) -> AnswerRules:
+        """How its errors are read; where it returns, the function has done its work."""
+        return AnswerRules(error_means=self.error_means)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -205,7 +205,7 @@ class Looks:
             args = template.bind(values_of(step) if values is None else values)
         except _NOT_DECIDED as unbound:
             return ReadFailed(reason=f"{call.tool}: {unbound}")
-        return await reader.read(cast("JsonObject", args), step)
+        return await reader.read(cast("JsonObject", args), step, call.rules)
 
 
 def resource_of(pair: Pair, args: JsonObject, saga_id: str) -> str:

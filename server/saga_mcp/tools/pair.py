@@ -16,6 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, Urgency
+from saga_mcp.tools.answer_rules import AnswerRules
+from saga_mcp.tools.binding import TemplateError
 from saga_tools import Retry
 from saga_tools.server import UNDO_RETRY
 
@@ -45,6 +47,8 @@ class ReadCall:
     args: JsonObject = field(default_factory=dict[str, JsonValue])
     target_id: str = ""
     """Where `tool` acted when this was frozen (S1.2)."""
+    rules: AnswerRules | None = None
+    """How its answers were read then (S4.5); None: as they are today, for a function, or of an older version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,10 @@ class UndoEntry:
     urgency: Urgency = Urgency.NORMAL
     target_id: str = ""
     """Where `tool` acted when this was frozen (S1.2)."""
+    rules: AnswerRules | None = None
+    """As of a `ReadCall`."""
+    schema: JsonObject | None = None
+    """What `tool` took when this was frozen; None: not known, or a function, whose own types say it."""
     outlives_us: bool = False
     """Its call may go on where this process has ended."""
     idempotent: bool = False
@@ -137,6 +145,8 @@ class Pair:
     settle_s: float = 5.0
     target_id: str = ""
     host: str = ""
+    rules: AnswerRules | None = None
+    """How the answers of `tool` are read; as of a `ReadCall`."""
     outlives_us: bool = False
     """Its calls may go on where this process has ended."""
     not_restored: str = ""
@@ -187,7 +197,7 @@ class Pair:
             raise PairUnreadable(name, "it is not what was stored")
         try:
             return cls(**_known(cls, content, **_READERS))
-        except (KeyError, TypeError, ValueError) as error:
+        except (KeyError, TypeError, ValueError, TemplateError) as error:
             raise PairUnreadable(name, str(error)) from error
 
     @cached_property
@@ -223,8 +233,16 @@ def _retry(content: object) -> Retry:
     return Retry(**_known(Retry, content))
 
 
+def _rules(content: object) -> AnswerRules | None:
+    if content is None:
+        return None
+    rules = AnswerRules(**_known(AnswerRules, content))
+    rules.compiled()  # what a newer version's expression asks is not known here either
+    return rules
+
+
 def _call(content: object) -> ReadCall | None:
-    return None if content is None else ReadCall(**_known(ReadCall, content))
+    return None if content is None else ReadCall(**_known(ReadCall, content, rules=_rules))
 
 
 def _capture(content: object) -> Capture | None:
@@ -240,13 +258,21 @@ def _probe(content: object) -> Probe | None:
 
 
 def _entries(content: list[object]) -> tuple[UndoEntry, ...]:
-    read = {"action": PartAction, "urgency": Urgency, "retry": _retry, "read": _call, "probe": _probe}
+    read = {
+        "action": PartAction,
+        "urgency": Urgency,
+        "retry": _retry,
+        "rules": _rules,
+        "read": _call,
+        "probe": _probe,
+    }
     return tuple(UndoEntry(**_known(UndoEntry, entry, **read)) for entry in content)
 
 
 _READERS: dict[str, Callable[[Any], object]] = {
     "kind": Kind,
     "retry": _retry,
+    "rules": _rules,
     "undo": _entries,
     "capture": _capture,
     "after": _capture,

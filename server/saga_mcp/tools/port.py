@@ -13,6 +13,7 @@ from typing import Protocol, TypeAlias
 from saga_mcp.domain.frozen import BoundUndo, PartSpec
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.pair import Pair
 from saga_tools.server import Report
 
@@ -204,6 +205,8 @@ class CallContext:
     """The step's idempotency key: the same for all its attempts."""
     attempt: int
     register_undo: RegisterUndo
+    rules: AnswerRules | None = None
+    """How its answer is read, as of the step's intent; None: as today."""
     report: Report | None = None
     """None: nobody wants to know how far it has come."""
 
@@ -215,6 +218,10 @@ class UndoContext:
     step: StepFacts
     undo_key: str
     cause: str
+    rules: AnswerRules | None = None
+    """How its answers are read, as of the step's intent; None: as they are today."""
+    schema: JsonObject | None = None
+    """What it took at that time; None: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,6 +261,11 @@ class Tool(Protocol):
     @property
     def pair(self) -> Pair:
         """What is frozen at an intent."""
+        ...
+
+    @property
+    def rules(self) -> AnswerRules:
+        """How its answers are read today."""
         ...
 
     @property
@@ -313,6 +325,16 @@ class Undoer(Protocol):
         """Where it acts: a step is undone only where it was done (S1.2)."""
         ...
 
+    @property
+    def rules(self) -> AnswerRules | None:
+        """How its answers are read today; None: code says it."""
+        ...
+
+    @property
+    def schema(self) -> JsonObject | None:
+        """What it takes today; None: not known, or code says it."""
+        ...
+
     async def reach(self) -> UndoMissed | None:
         """Wait a short while for what it calls; what became of the attempt where that is down: nothing was sent."""
         ...
@@ -334,8 +356,19 @@ class Reader(Protocol):
         """Where it looks: a step's world is read only where the step was done (S1.2)."""
         ...
 
-    async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
-        """Read. Never raises for what the tool did, and sets no time limit of its own: whoever asks has one."""
+    @property
+    def rules(self) -> AnswerRules | None:
+        """How its answers are read today; None: code says it."""
+        ...
+
+    async def read(self, args: JsonObject, step: StepFacts, rules: AnswerRules | None = None) -> ReadOutcome:
+        """Read. Never raises for what the tool did, and sets no time limit of its own: whoever asks has one.
+
+        Args:
+            args: What it is asked.
+            step: Whose world it looks at.
+            rules: How its answer is read, as of the step's intent; None: as today.
+        """
         ...
 
 
@@ -372,6 +405,10 @@ class Catalogue(Protocol):
 
         None: it is not available here, or not read-only.
         """
+        ...
+
+    def frozen(self, pair: Pair) -> Pair:
+        """What is stored of a pair at an intent: with it, what the tools that it calls are now (S6.1)."""
         ...
 
     def bind(self, pair: Pair, step: StepFacts) -> BoundUndo:

@@ -19,6 +19,7 @@ import structlog
 from saga_mcp.domain.errors import SagaError
 from saga_mcp.domain.frozen import PartLimits, PartSpec
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, PartAction
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool
 from saga_mcp.tools.hidden import completed, shown, without_key
 from saga_mcp.tools.pair import Pair
@@ -151,6 +152,11 @@ class PythonTool:
         return self.declared.pair
 
     @property
+    def rules(self) -> AnswerRules:
+        """How its errors are read today."""
+        return self.declared.rules
+
+    @property
     def stoppable(self) -> bool:
         """A coroutine is, a thread is not."""
         return self.declared.registered.is_async
@@ -192,7 +198,7 @@ class PythonTool:
         ended = await call_registered(self.declared.registered, args, call, sort)
         if isinstance(ended, Returned):
             return landed(self.declared.registered, ended.value)
-        return _missed(ended, self.declared)
+        return _missed(ended, context.rules or self.rules)
 
     def replay(self, result: JsonValue, kept: JsonValue) -> ToolAnswer:  # noqa: ARG002 - the port's signature
         """Return the answer of a stored result: what a Python tool says is made of nothing else."""
@@ -313,19 +319,19 @@ def _answer(registered: RegisteredTool, result: JsonValue) -> ToolAnswer:
     return ToolAnswer(content=(_text(text),), structured=cast("JsonValue", structured), has_structured=True)
 
 
-def _missed(raised: Raised, declared: DeclaredTool) -> Missed:
+def _missed(raised: Raised, rules: AnswerRules) -> Missed:
     error = describe(raised.error)
     known_absent = isinstance(raised.error, NoEffect) or not raised.started
     return Missed(
         answer=ToolAnswer(content=(_text(error),), is_error=True),
-        effect=Effect.NONE if known_absent else effect_of_errors(declared),
+        effect=Effect.NONE if known_absent else effect_of_errors(rules),
         error=error,
     )
 
 
-def effect_of_errors(declared: DeclaredTool) -> Effect:
-    """Return what an exception of this tool proves."""
-    return Effect.NONE if declared.error_means == "no_effect" else Effect.UNKNOWN
+def effect_of_errors(rules: AnswerRules) -> Effect:
+    """Return what an exception of a tool with these rules proves."""
+    return Effect.NONE if rules.error_means == "no_effect" else Effect.UNKNOWN
 
 
 def schema_changed(error: SagaToolsError) -> str:

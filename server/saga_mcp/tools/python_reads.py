@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from saga_mcp.domain.values import JsonObject
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.declared import DeclaredTool
 from saga_mcp.tools.port import Arguments, ReadAnswer, ReadFailed, ReadOutcome, StepFacts
 from saga_mcp.tools.python import PythonRegistry, call_beside, call_registered, landed, schema_changed
@@ -28,8 +29,13 @@ class PythonReader:
         """The registry's."""
         return self.registry.target_id
 
-    async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
+    @property
+    def rules(self) -> None:
+        """None: what it returns is its answer, and so is what it raises."""
+
+    async def read(self, args: JsonObject, step: StepFacts, rules: AnswerRules | None = None) -> ReadOutcome:
         """Call it; what it raises is its answer."""
+        del rules
         registered = self.declared.registered
         call = call_beside(step, step.key, self.registry, "a read")
         try:
@@ -60,8 +66,13 @@ class PythonCompanion:
         """The registry's."""
         return self.registry.target_id
 
-    async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
+    @property
+    def rules(self) -> None:
+        """None: what it returns is its answer, and so is what it raises."""
+
+    async def read(self, args: JsonObject, step: StepFacts, rules: AnswerRules | None = None) -> ReadOutcome:
         """Call it; what it returns has to come out of the log as it goes in."""
+        del rules
         read = self.registered
         try:
             kwargs = read.arguments.kwargs_from_json(args)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.copies import Copies
 from saga_mcp.tools.declared import DeclaredTool
 from saga_mcp.tools.port import Arguments, AsksPerson, GivesUp, StepFacts, UndoContext, UndoMissed, Undone, UndoOutcome
@@ -38,6 +39,14 @@ class PythonUndo:
     def target_id(self) -> str:
         """The registry's."""
         return self.registry.target_id
+
+    @property
+    def rules(self) -> None:
+        """None: whatever it raises, its effect is unknown."""
+
+    @property
+    def schema(self) -> None:
+        """None: today's types decode what is stored (S6.9)."""
 
     async def reach(self) -> UndoMissed | None:
         """It runs here."""
@@ -81,6 +90,15 @@ class ToolAsUndo:
         """The registry's."""
         return self.registry.target_id
 
+    @property
+    def rules(self) -> AnswerRules:
+        """How its errors are read today."""
+        return self.declared.rules
+
+    @property
+    def schema(self) -> None:
+        """None: today's types decode what is stored (S6.9)."""
+
     async def reach(self) -> UndoMissed | None:
         """It runs here."""
         return None
@@ -99,7 +117,7 @@ class ToolAsUndo:
         ended = await call_registered(
             registered, Arguments(dict(decoded.json), decoded.kwargs), call, self.registry.threads.undo
         )
-        return _undo_outcome(ended, effect_of_errors(self.declared))
+        return _undo_outcome(ended, effect_of_errors(context.rules or self.rules))
 
 
 def undo_of(registry: PythonRegistry, tool: str, step: StepFacts, *, key: str = "", cause: str = "") -> Undo[Any]:

@@ -13,10 +13,10 @@ from typing import TypeAlias, cast
 from saga_mcp.cli.checking.schemas import ANYTHING, Found, Schema, look_up
 from saga_mcp.config.problems import KeyPath
 from saga_mcp.domain.values import JsonObject, JsonValue, PartAction
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.binding import TemplateError, compile_template
 from saga_mcp.tools.pair import Capture, Pair, Probe, ReadCall, UndoEntry
 from saga_mcp.tools.undo_plan import late_args
-from saga_mcp.tools.upstream.declared import AnswerRules
 from saga_mcp.tools.variables import AFTER_OUTCOME, BEFORE_INTENT
 
 Scope: TypeAlias = Mapping[str, Schema]

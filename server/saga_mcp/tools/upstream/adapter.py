@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import anyio
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.hidden import completed, shown, without_key
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
@@ -39,6 +40,7 @@ from saga_mcp.tools.upstream.answers import Answers, answer_of, kept_of
 from saga_mcp.tools.upstream.connection import Answered, Broken, Declined, NotSent, State, Upstream
 from saga_mcp.tools.upstream.declared import DeclaredUpstreamTool
 from saga_mcp.tools.upstream.known import KnownTool
+from saga_mcp.tools.upstream.schema import misfit
 
 _READY_WITHIN_S = 10.0
 """How long a call waits for an upstream that is being started again."""
@@ -96,6 +98,11 @@ class UpstreamTool:
         return self.declared.pair
 
     @property
+    def rules(self) -> AnswerRules:
+        """How its answers are read today."""
+        return self.answers.rules
+
+    @property
     def stoppable(self) -> bool:
         """The wait for its answer is; what that leaves unknown is in the outcome."""
         return True
@@ -133,6 +140,7 @@ class UpstreamTool:
 
     async def call(self, args: Arguments, context: CallContext) -> Outcome:
         """Do the forward action."""
+        answers = self.answers.by(context.rules)
         try:
             heard = await self.upstream.call(
                 self.declared.tool,
@@ -146,12 +154,12 @@ class UpstreamTool:
             return Lost(reason="deadline", end_known=False)
         match heard:
             case Answered(result=raw):
-                read = self.answers.read(raw, args.json)
+                read = answers.read(raw, args.json)
                 if read.effect is None:
                     return Landed(answer=read.answer, result=read.result, kept=kept_of(read.answer, read.result))
                 return Missed(answer=read.answer, effect=read.effect, error=read.error)
             case Declined(code=code, message=message):
-                effect = self.answers.declined(code, message, args.json)
+                effect = answers.declined(code, message, args.json)
                 return Missed(answer=_said(message), effect=effect, error=message)
             case NotSent(reason=reason):
                 return Missed(answer=_said(reason), effect=Effect.NONE, error=reason)
@@ -185,6 +193,17 @@ class UpstreamUndo:
         """The upstream's."""
         return self.upstream.declared.target_id
 
+    @property
+    def rules(self) -> AnswerRules:
+        """How its answers are read today."""
+        return self.answers.rules
+
+    @property
+    def schema(self) -> JsonObject | None:
+        """As its upstream lists it; None: it does not."""
+        known = self.upstream.tools.get(self.tool)
+        return None if known is None else known.input_schema
+
     async def reach(self) -> UndoMissed | None:
         """Wait a short while for its upstream, which may be about to come up."""
         try:
@@ -199,7 +218,7 @@ class UpstreamUndo:
 
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         """Undo; what does not fit the tool as it is today is for a person, and nothing is sent (S6.9)."""
-        del context  # what it knows stands in the arguments by now
+        answers = self.answers.by(context.rules)
         if (missed := await self.reach()) is not None:
             return missed
         known = self.upstream.tools.get(self.tool)
@@ -207,16 +226,16 @@ class UpstreamUndo:
             return GivesUp(message=f"schema changed: {self.upstream.name}: {self.upstream.lacks(self.tool)}")
         decoded = known.arguments.decoded(args)
         if problems := known.arguments.problems(decoded):
-            return GivesUp(message=f"schema changed: {'; '.join(problems)}")
+            return GivesUp(message=misfit(problems, was=context.schema, now=known.input_schema))
         heard = await self.upstream.call(self.tool, decoded, may_stop=False, ready_within_s=_READY_WITHIN_S)
         match heard:
             case Answered(result=raw):
-                read = self.answers.read(raw, decoded)
+                read = answers.read(raw, decoded)
                 if read.effect is None:
                     return Undone(answer=read.answer.text)
                 return UndoMissed(error=read.error, effect=read.effect, text=read.answer.text, result=read.result)
             case Declined(code=code, message=message):
-                return UndoMissed(error=message, effect=self.answers.declined(code, message, decoded))
+                return UndoMissed(error=message, effect=answers.declined(code, message, decoded))
             case NotSent(reason=reason):
                 return UndoMissed(error=reason, effect=Effect.NONE, counted=False)
             case Broken(reason=reason, end_known=end_known):
@@ -236,13 +255,19 @@ class UpstreamReader:
         """The upstream's."""
         return self.upstream.declared.target_id
 
-    async def read(self, args: JsonObject, step: StepFacts) -> ReadOutcome:
+    @property
+    def rules(self) -> AnswerRules:
+        """How its answers are read today."""
+        return self.answers.rules
+
+    async def read(self, args: JsonObject, step: StepFacts, rules: AnswerRules | None = None) -> ReadOutcome:
         """Read; a tool's own error is an answer, and only whoever asked knows what it means."""
         del step
+        answers = self.answers.by(rules)
         heard = await self.upstream.call(self.tool, args, may_stop=True, ready_within_s=_READY_WITHIN_S)
         match heard:
             case Answered(result=raw):
-                read = self.answers.read(raw, args)
+                read = answers.read(raw, args)
                 if read.effect is Effect.UNKNOWN and not read.answer.is_error:
                     return ReadFailed(reason=read.error)
                 failed = read.effect is not None

@@ -12,15 +12,9 @@ from typing import Self, cast
 import mcp_types as types
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue
-from saga_mcp.tools.binding import CannotBind, Condition, Template, compile_condition, compile_template
+from saga_mcp.tools.answer_rules import AnswerRules, CompiledRules
+from saga_mcp.tools.binding import CannotBind
 from saga_mcp.tools.port import ToolAnswer
-from saga_mcp.tools.upstream.declared import AnswerRules
-from saga_tools.server import ErrorMeans
-
-ANSWER_VARIABLES = frozenset({"args", "text", "content"})
-"""What the expression for a result sees."""
-JUDGED_VARIABLES = ANSWER_VARIABLES | {"result"}
-"""What conditions on an answer see."""
 
 _LONGEST_ERROR = 2000
 _ASKS = "The server asks for input before it does this, which saga-mcp does not pass on."
@@ -45,10 +39,8 @@ class Answer:
 class Answers:
     """Reads the answers of one tool."""
 
-    failed_when: Condition
-    no_effect_when: Condition | None
-    error_means: ErrorMeans | None
-    result: Template | None
+    rules: AnswerRules
+    compiled: CompiledRules
 
     @classmethod
     def of(cls, rules: AnswerRules) -> Self:
@@ -57,13 +49,15 @@ class Answers:
         Raises:
             TemplateError: one of them does not compile.
         """
-        effect = rules.no_effect_when
-        return cls(
-            failed_when=compile_condition(rules.failed_when, variables=JUDGED_VARIABLES),
-            no_effect_when=None if effect is None else compile_condition(effect, variables=JUDGED_VARIABLES),
-            error_means=rules.error_means,
-            result=compile_template(rules.result, variables=ANSWER_VARIABLES) if rules.result else None,
-        )
+        return cls(rules=rules, compiled=rules.compiled())
+
+    def by(self, frozen: AnswerRules | None) -> Answers:
+        """What reads them by rules that were frozen earlier; None: nobody knows others than these.
+
+        Raises:
+            TemplateError: one of them does not compile.
+        """
+        return self if frozen is None or frozen == self.rules else Answers.of(frozen)
 
     def read(self, raw: JsonObject, args: JsonObject) -> Answer:
         """Read a result as the upstream sent it.
@@ -78,13 +72,13 @@ class Answers:
         values: dict[str, JsonValue] = {"args": args, "text": answer.text, "content": [*answer.content]}
         doubt = ""
         try:
-            result = default_result(answer) if self.result is None else self.result.bind(values)
+            result = default_result(answer) if self.compiled.result is None else self.compiled.result.bind(values)
         except CannotBind as unbound:
             # The same rule would read the answer of a failure: that one is judged without it.
             result, doubt = default_result(answer), f"its result cannot be read: {unbound}"
         values["result"] = result
         try:
-            failed = answer.is_error or self.failed_when.holds(values)
+            failed = answer.is_error or self.compiled.failed_when.holds(values)
         except CannotBind as unbound:
             failed, doubt = True, f"failed_when cannot be evaluated: {unbound}"
         if not failed and not doubt:
@@ -103,11 +97,11 @@ class Answers:
 
     def _effect(self, values: dict[str, JsonValue], *, proves_by_itself: bool = True) -> Effect:
         """What is declared holds for every error; where nothing is, its sort says it (S4.5)."""
-        if self.no_effect_when is None:
-            nothing = self.error_means != "unknown" and proves_by_itself
+        if self.compiled.no_effect_when is None:
+            nothing = self.rules.error_means != "unknown" and proves_by_itself
             return Effect.NONE if nothing else Effect.UNKNOWN
         try:
-            return Effect.NONE if self.no_effect_when.holds(values) else Effect.UNKNOWN
+            return Effect.NONE if self.compiled.no_effect_when.holds(values) else Effect.UNKNOWN
         except CannotBind:
             return Effect.UNKNOWN
 

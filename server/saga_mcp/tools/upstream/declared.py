@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from saga_mcp.domain.repeats import OnRepeat
+from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.pair import Pair
-from saga_tools.server import ErrorMeans
 
 Scope: TypeAlias = Literal["host", "shared"]
 
@@ -36,19 +36,6 @@ class Endpoint:
 
     url: str = field(repr=False)
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AnswerRules:
-    """How a tool's answers are read, in every role that it plays (S4.5)."""
-
-    failed_when: str | bool = False
-    no_effect_when: str | bool | None = None
-    """Which errors had no effect; None: `error_means` says it of all."""
-    error_means: ErrorMeans | None = None
-    """None: nobody has said; then each sort of error has a meaning of its own."""
-    result: str = ""
-    """An expression for the result; empty: structured content, else the JSON of the text, else an empty object."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

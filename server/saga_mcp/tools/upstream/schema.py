@@ -47,6 +47,42 @@ class InputSchema:
         return validator_for(self.schema, retriever=_fetch_nothing, mask="the value")
 
 
+def misfit(problems: tuple[str, ...], *, was: JsonObject | None, now: JsonObject) -> str:
+    """What a person is told of an undo that its tool does not take (S6.9).
+
+    Args:
+        problems: What is wrong with its arguments.
+        was: The schema at the step's intent; None: not known.
+        now: The schema today.
+    """
+    wrong = "; ".join(problems)
+    if was == now:
+        return f"its arguments do not fit, and the tool's schema is what it was: {wrong}"
+    since = "" if was is None else "; ".join(_changes(was, now))
+    return f"schema changed: {wrong} (since the step: {since})" if since else f"schema changed: {wrong}"
+
+
+def _changes(was: JsonObject, now: JsonObject) -> tuple[str, ...]:
+    """What has become of the arguments of a tool, where that is plain; never more than a person reads."""
+    old, new = _properties(was), _properties(now)
+    needed, needs = _required(was), _required(now)
+    lines = [f"`{name}` is gone" for name in old if name not in new]
+    lines += [f"`{name}` is new" for name in new if name not in old and name not in needs]
+    lines += [f"`{name}` is required now" for name in needs if name not in needed]
+    lines += [f"`{name}` is not what it was" for name in old if name in new and old[name] != new[name]]
+    return tuple(lines[:_MOST_PROBLEMS])
+
+
+def _properties(schema: JsonObject) -> JsonObject:
+    properties = schema.get("properties")
+    return properties if isinstance(properties, dict) else {}
+
+
+def _required(schema: JsonObject) -> list[JsonValue]:
+    required = schema.get("required")
+    return required if isinstance(required, list) else []
+
+
 def _fetch_nothing(uri: str) -> NoReturn:
     """What a schema refers to elsewhere stays unknown: judging arguments sends nothing."""
     raise LookupError(uri)
