@@ -32,12 +32,12 @@ from saga_mcp.tools.port import (
     ProbeVerdict,
     StepFacts,
     ToolAnswer,
-    ToolListing,
     UndoContext,
     UndoMissed,
     Undone,
     UndoOutcome,
 )
+from saga_mcp.tools.tool_listing import ToolListing
 from saga_tools import Retry
 
 TIMEOUT_S = 2.0

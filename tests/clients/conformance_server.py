@@ -26,8 +26,8 @@ from saga_mcp.tools.port import (
     ProbeVerdict,
     StepFacts,
     ToolAnswer,
-    ToolListing,
 )
+from saga_mcp.tools.tool_listing import ToolListing
 
 _TEXT: JsonObject = {"type": "text", "text": "This is a simple text response for testing."}
 _IMAGE: JsonObject = {

@@ -48,9 +48,9 @@ from saga_mcp.tools.port import (
     StepFacts,
     Tool,
     ToolAnswer,
-    ToolListing,
     Undoer,
 )
+from saga_mcp.tools.tool_listing import ToolListing
 
 SAGA_ID = "sg-0000000000000000000000000" + "00"
 """A valid id: the check character of zeros is a zero."""

@@ -17,7 +17,8 @@ from saga_mcp.edge import descriptions, refusals
 from saga_mcp.edge.promise import Promise
 from saga_mcp.engine.port import named_saga
 from saga_mcp.tools.pair import Pair
-from saga_mcp.tools.port import Catalogue, Tool, ToolListing
+from saga_mcp.tools.port import Catalogue, Tool
+from saga_mcp.tools.tool_listing import ToolListing
 from saga_mcp.tools.unsent import InvalidArguments
 
 LONGEST_TEXT = 200

@@ -23,12 +23,12 @@ from saga_mcp.tools.port import (
     StepFacts,
     Tool,
     ToolAnswer,
-    ToolListing,
     UndoContext,
     Undoer,
     UndoMissed,
     UndoOutcome,
 )
+from saga_mcp.tools.tool_listing import ToolListing
 
 
 @dataclass(frozen=True, slots=True)

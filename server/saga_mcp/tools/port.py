@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeAlias
 
 from saga_mcp.domain.frozen import BoundUndo, PartSpec
-from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
 from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.pair import Pair
+from saga_mcp.tools.tool_listing import ToolListing
 from saga_tools.server import Report
 
 
@@ -224,27 +224,6 @@ class UndoContext:
     """What it took at that time; None: not known."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolListing:
-    """How a tool describes itself to agents, before the saga facts are added."""
-
-    description: str
-    input_schema: JsonObject
-    output_schema: JsonObject | None = None
-    title: str = ""
-    icons: tuple[JsonObject, ...] = ()
-    meta: JsonObject | None = None
-    """What its server adds to it, for clients that know what it means."""
-    open_world: bool = True
-    """Whether it reaches beyond what its server holds; the other hints follow from what the tool is here."""
-    takes_step_key: bool = False
-    """Whether agents are offered `step_key` (S8.2)."""
-    on_repeat: OnRepeat = OnRepeat.RUN
-    """What a call gets that equals one whose answer the caller has (S8.3)."""
-    missing: bool = False
-    """The server that should have it was reached and does not: agents do not see it."""
-
-
 class Tool(Protocol):
     """One governed tool."""
 
@@ -362,13 +341,7 @@ class Reader(Protocol):
         ...
 
     async def read(self, args: JsonObject, step: StepFacts, rules: AnswerRules | None = None) -> ReadOutcome:
-        """Read. Never raises for what the tool did, and sets no time limit of its own: whoever asks has one.
-
-        Args:
-            args: What it is asked.
-            step: Whose world it looks at.
-            rules: How its answer is read, as of the step's intent; None: as today.
-        """
+        """Read, by these rules or today's. Never raises for what the tool did; whoever asks sets the time limit."""
         ...
 
 
@@ -401,10 +374,7 @@ class Catalogue(Protocol):
         ...
 
     def reader(self, name: str) -> Reader | None:
-        """What a capture, guard, `after`, `read` or probe of that name in the config calls.
-
-        None: it is not available here, or not read-only.
-        """
+        """What a capture, guard, `after`, `read` or probe calls by that name; None: nothing here, or not read-only."""
         ...
 
     def frozen(self, pair: Pair) -> Pair:

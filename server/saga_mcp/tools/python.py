@@ -34,9 +34,9 @@ from saga_mcp.tools.port import (
     ProbeVerdict,
     StepFacts,
     ToolAnswer,
-    ToolListing,
 )
 from saga_mcp.tools.running import Ended, Raised, Returned, ToolThreads, describe, run
+from saga_mcp.tools.tool_listing import ToolListing
 from saga_mcp.tools.truth import truth
 from saga_mcp.tools.unsent import InvalidArguments
 from saga_tools import (

@@ -29,12 +29,12 @@ from saga_mcp.tools.port import (
     ReadOutcome,
     StepFacts,
     ToolAnswer,
-    ToolListing,
     UndoContext,
     UndoMissed,
     Undone,
     UndoOutcome,
 )
+from saga_mcp.tools.tool_listing import ToolListing
 from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
 from saga_mcp.tools.upstream.answers import Answers, answer_of, kept_of
 from saga_mcp.tools.upstream.connection import Answered, Broken, Declined, NotSent, State, Upstream
