@@ -12,6 +12,8 @@ from typing import Any, cast
 import pytest
 from tests.upstream.desk import Agent, Desk, eventually
 
+from saga_mcp.domain.values import JsonValue
+
 FAILED_UNDO = """
 [tools."ledger.add"]
 undo = { tool = "ledger.say", args = { text = "Error: nothing was undone" }, retry = { attempts = 1 } }
@@ -136,7 +138,7 @@ async def test_a_step_that_is_sent_again_is_judged_as_at_its_intent(desk: Desk) 
     assert [step["state"] for step in status["steps"]] == ["succeeded", "intended"]
 
 
-def _without(content: object, *names: str) -> object:
+def _without(content: JsonValue, *names: str) -> JsonValue:
     if isinstance(content, dict):
         return {key: _without(value, *names) for key, value in content.items() if key not in names}
     return [_without(value, *names) for value in content] if isinstance(content, list) else content
