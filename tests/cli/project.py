@@ -97,6 +97,27 @@ async def refund(name: str, undo: Undo[dict[str, str]]) -> None:
     (WORLD / name).unlink(missing_ok=True)
 
 
+@registry.tool(settle_s=0)
+async def transfer(name: str) -> dict[str, str]:
+    """Send money; a probe can tell whether it went."""
+    (WORLD / name).write_text("sent")
+    if trouble("transfer-lost"):
+        raise RuntimeError("no answer")
+    return {"receipt": f"r-{name}"}
+
+
+@registry.probes(transfer)
+async def was_sent(name: str) -> dict[str, str] | None:
+    if trouble("probe-down"):
+        raise RuntimeError("the bank is closed")
+    return {"receipt": f"r-{name}"} if (WORLD / name).exists() else None
+
+
+@registry.undoes(transfer, idempotent=False, safe_if_absent=False)
+async def give_back(name: str) -> None:
+    (WORLD / name).unlink(missing_ok=True)
+
+
 @registry.tool(kind="pivot")
 async def ship(name: str) -> str:
     """Ship: nothing brings it back."""

@@ -3,90 +3,31 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 
 import pytest
 from tests.cli.project import Project, here
+from tests.cli.stuck import (
+    Stuck,
+    cannot_build,
+    dead_letter,
+    guard_conflict,
+    idle,
+    in_doubt,
+    invariant,
+    late_effect,
+    manual_undo,
+    now,
+    retriable_exhausted,
+    undo_in_doubt,
+)
 
-from saga_mcp.app import App
 from saga_mcp.domain.attention import items, reported_state
-from saga_mcp.domain.events import Event, SagaIdled, StepSettled, UndoParked, UndoResumed
-from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import ItemKind, Phase, SettledBy, StepState
+from saga_mcp.domain.values import ItemKind, Phase, StepState
 
 Capture = pytest.CaptureFixture[str]
 
 
-def in_doubt(project: Project) -> Saga:
-    project.trouble("pay-lost")
-    return project.saga(("book", "room"), ("pay", "bill"))
-
-
-def undo_in_doubt(project: Project) -> Saga:
-    project.trouble("refund-lost")
-    return project.saga(("book", "room"), ("pay", "bill"), abort=True)
-
-
-def dead_letter(project: Project) -> Saga:
-    project.trouble("cancel-impossible")
-    return project.saga(("book", "older"), ("book", "room"), abort=True)
-
-
-def manual_undo(project: Project) -> Saga:
-    project.trouble("cancel-asks")
-    return project.saga(("pay", "bill"), ("book", "room"), purpose="a trip", abort=True)
-
-
-def cannot_build(project: Project) -> Saga:
-    saga = in_doubt(project)
-    assert here(project, "resolve", f"{saga.id}.2", "--landed", "--yes") == 1
-    return _now(project, saga.id)
-
-
-def guard_conflict(project: Project) -> Saga:
-    """Appended as the engine will: nothing in Python pairs makes one yet."""
-    saga = dead_letter(project)
-    conflict = UndoParked(step=2, part="1", item=ItemKind.GUARD_CONFLICT, message="changed")
-    return _append(project, saga.id, UndoResumed(step=2, by="ada"), conflict)
-
-
-def retriable_exhausted(project: Project) -> Saga:
-    project.trouble("tell-fails")
-    return project.saga(("ship", "parcel"), ("tell", "customer"))
-
-
-def late_effect(project: Project) -> Saga:
-    saga = in_doubt(project)
-    assert here(project, "resolve", f"{saga.id}.2", "--absent", "--yes") == 0
-    late = StepSettled(step=2, landed=True, by=SettledBy.LATE_ANSWER, result={"receipt": "x"}, parts=None)
-    return _append(project, saga.id, late)
-
-
-def invariant(project: Project) -> Saga:
-    return project.saga(("ship", "parcel"), ("tell", "bad"))
-
-
-def idle(project: Project) -> Saga:
-    saga = project.saga(("book", "room"))
-    return _append(project, saga.id, SagaIdled())
-
-
-def _append(project: Project, saga_id: str, *events: Event) -> Saga:
-    async def work(opened: App) -> Saga:
-        return await opened.engine.decide_item(saga_id, lambda _saga, _driving: events)
-
-    return project.on_engine(work, drive=False)
-
-
-def _now(project: Project, saga_id: str) -> Saga:
-    async def work(opened: App) -> Saga:
-        return await opened.engine.saga(saga_id)
-
-    return project.on_engine(work, drive=False)
-
-
 RESULT = json.dumps({"receipt": "r-bill"})
-Stuck = Callable[[Project], Saga]
 
 FITTING: list[tuple[Stuck, int, list[str], Phase, list[str]]] = [
     (in_doubt, 2, ["resolve", "--landed", "--result", RESULT], Phase.COMPENSATED, []),
@@ -166,7 +107,7 @@ def test_a_verb_that_does_not_fit_is_refused_and_changes_nothing(
     error = json.loads(capfd.readouterr().out)["error"]
     assert error["code"] == "item_refused"
     assert "probe" not in error["message"], "this command does not have it"
-    assert _now(project, saga.id).seq == saga.seq
+    assert now(project, saga.id).seq == saga.seq
 
 
 @pytest.mark.parametrize(("receipt", "state", "world"), [
@@ -185,7 +126,7 @@ def test_a_result_that_a_person_gives_is_judged_like_the_tools_own(
     here(project, "resolve", f"{saga.id}.2", "--landed", "--result", result, "--note", "asked", "--by", "ada", "--yes")
     here(project, "show", saga.id, "--timeline")
     out = capfd.readouterr().out
-    assert reported_state(_now(project, saga.id)) == state
+    assert reported_state(now(project, saga.id)) == state
     assert ("step 2 shop.pay  the rule 'receipts_are_real' does not hold" in out) is (state == "compensated"), out
     assert project.world == world
 
@@ -203,7 +144,7 @@ def test_after_the_pivot_a_rule_that_a_persons_result_breaks_is_asked_about(proj
 def test_who_decided_and_why_stand_in_the_saga_for_ever(project: Project, capfd: Capture) -> None:
     saga = manual_undo(project)
     assert here(project, "resolve", f"{saga.id}.2", "--undone", "--note", "phoned\x1b[2J", "--by", "ada", "--yes") == 0
-    settled = _now(project, saga.id)
+    settled = now(project, saga.id)
     assert (settled.step(2).state, settled.step(2).person) == (StepState.COMPENSATED, "ada")
     assert capfd.readouterr().out.rstrip().endswith("compensated: 1 undone, 1 by a person, 0 open")
 
@@ -217,7 +158,7 @@ def test_without_a_name_it_is_who_runs_the_command(project: Project, monkeypatch
     saga = manual_undo(project)
     monkeypatch.setenv("LOGNAME", "grace")
     assert here(project, "exempt", f"{saga.id}.2", "--yes") == 0
-    assert _now(project, saga.id).step(2).person == "grace"
+    assert now(project, saga.id).step(2).person == "grace"
 
 
 def test_a_retry_that_fails_again_says_so(project: Project, capfd: Capture) -> None:
@@ -233,8 +174,8 @@ def test_a_forgotten_saga_is_committed_or_aborted(project: Project) -> None:
     assert [item.kind for item in items(kept)] == [ItemKind.IDLE]
     assert here(project, "commit", kept.id, "--yes") == 0
     assert here(project, "abort", dropped.id, "--yes") == 0
-    assert reported_state(_now(project, kept.id)) == "committed"
-    assert reported_state(_now(project, dropped.id)) == "compensated"
+    assert reported_state(now(project, kept.id)) == "committed"
+    assert reported_state(now(project, dropped.id)) == "compensated"
 
 
 @pytest.mark.case(62)

@@ -194,3 +194,26 @@ async def test_arguments_keep_their_values_and_get_the_stated_defaults(desk: Des
     first, second = [line["args"] for line in desk.lines if line["do"] == "called" and line["tool"] == "add"]
     assert first == {"item": "a", "details": details}
     assert second == {"item": "b", "details": {"as": "text"}}
+
+
+async def test_a_person_asks_the_probe_of_an_undo_in_doubt_once_it_can_tell(desk: Desk) -> None:
+    undo = 'undo = { tool = "ledger.remove", args = { id = "${args.id}", mode = "invalid_params_after" }'
+    probe = 'probe = { tool = "ledger.look", landed = "${now.result.entries[0].id != 5}" }'
+    desk.configure(
+        f'[tools."ledger.add"]\nsettle_s = 0\n{undo}, {probe} }}\n',
+        upstream=DECLARED["error_means"],
+    )
+    async with desk.serve() as agent:
+        await agent.until_up()
+        added = await agent.call("ledger_add", item="a", id=5)
+        await agent.call("saga_abort", saga_id=added.facts["id"])
+        await agent.until(added.facts["id"], "needs_attention")
+        item = f"{added.facts['id']}.1"
+        code, said = await desk.run("attention")
+        assert "probe | resolve --undone | retry | exempt" in said
+        code, said = await desk.run("probe", item, "--yes")
+        assert (code, "cannot tell" in said) == (1, True), said
+        await agent.call("ledger_add", item="b", id=9)
+        code, said = await desk.run("probe", item, "--yes")
+        assert (code, "The probe says that the undo of ledger.add happened." in said) == (0, True), said
+    assert desk.called("remove") == 1

@@ -110,7 +110,7 @@ cli.command("approve", short_help="Allow a call that an agent asked for.")(answe
 cli.command("reject", short_help="Forbid a call that an agent asked for.")(answer.reject)
 cli.command("pause", short_help="Stop all calls of a tool.")(pausing.pause)
 cli.command("resume", short_help="Let a paused tool be called again.")(pausing.resume)
-cli.command("probe")(recover.probe)
+cli.command("probe", short_help="Ask once whether what is in doubt happened.")(recover.probe)
 cli.command("recover", short_help="Do what is due without serving, then end.")(recover.recover)
 cli.command("doctor", short_help="Look for what could keep sagas from being driven.")(doctor.doctor)
 cli.command("export", short_help="Print every event of a saga, one JSON object a line.")(export.export)

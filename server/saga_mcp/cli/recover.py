@@ -22,7 +22,8 @@ from saga_mcp.domain.attention import NEEDS_ATTENTION, reported_state, summary
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import ItemRefused, SagaQuarantined
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import JsonObject
+from saga_mcp.domain.undo_decisions import undo_probed
+from saga_mcp.domain.values import ItemKind, JsonObject
 from saga_mcp.engine.engine import Engine
 from saga_mcp.log.port import SagaRow
 from saga_mcp.tools.port import Landed, NoVerdict
@@ -36,7 +37,7 @@ def probe(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Ask a tool's probe once whether a step in doubt happened. A verdict settles the step, and the saga goes on.
+    """Ask a probe once whether a step in doubt, or its undo, happened. A verdict settles it, and the saga goes on.
 
     Example: saga-mcp probe sg-7k2m....2 --yes
     """
@@ -47,6 +48,9 @@ def probe(
     async def decide(engine: Engine) -> Saga:
         saga = await engine.saga(saga_id)
         tool = _probed(saga, step)
+        waits = item_at(saga, step)
+        if waits is not None and waits.kind is ItemKind.UNDO_IN_DOUBT:
+            return await _undo_probed(engine, saga, step, said)
         asked = await engine.probing.ask(saga, step)
         if isinstance(asked.verdict, NoVerdict):
             reason = f": {asked.verdict.error}" if asked.verdict.error else ""
@@ -69,6 +73,21 @@ def probe(
         said=said,
     )
     anyio.run(carry_out, stand_on(config), plan, yes, as_json)
+
+
+async def _undo_probed(engine: Engine, saga: Saga, step: int, said: list[str]) -> Saga:
+    done = await engine.undo_probing.ask(saga, step)
+    part = saga.step(step).next_part
+    if done is None or part is None:
+        raise CommandFailed(
+            f"The probe of the undo of {saga.step(step).tool} cannot tell. Nothing was changed. Find out by hand, then "
+            f"`saga-mcp resolve {saga.id}.{step} --undone`, or `saga-mcp retry {saga.id}.{step}` if it did not happen.",
+            code="no_verdict",
+        )
+    said.append(f"The probe says that the undo of {saga.step(step).tool} {'happened' if done else 'did not happen'}.")
+    return await engine.decide_item(
+        saga.id, lambda now, driving: undo_probed(now, step, part.id, done=done, driving=driving)
+    )
 
 
 def _probed(saga: Saga, step: int) -> str:

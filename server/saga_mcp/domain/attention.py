@@ -103,7 +103,8 @@ def _item(saga: Saga, step: Step, kind: ItemKind) -> Item:
         kind=kind,
         tool=step.tool,
         urgency=part.urgency if held and part is not None else Urgency.NORMAL,
-        has_probe=kind is ItemKind.IN_DOUBT and step.plan.has_probe,
+        has_probe=(kind is ItemKind.IN_DOUBT and step.plan.has_probe)
+        or (kind is ItemKind.UNDO_IN_DOUBT and part is not None and part.spec.has_probe),
         message=message,
     )
 

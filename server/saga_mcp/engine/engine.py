@@ -47,6 +47,7 @@ from saga_mcp.engine.relaying import Relaying
 from saga_mcp.engine.steps import Steps
 from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.ticket import Order, plan_of
+from saga_mcp.engine.undo_probing import UndoProbing
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.outbox import Outbox
@@ -72,6 +73,7 @@ class Engine:
         self._relaying = Relaying(workshop, self.decide_item, tasks)
         self.probing = Probing(workshop, tasks)
         self._alerting: Alerting | None = None
+        self.undo_probing = UndoProbing(workshop, tasks)
         self._draining = False
 
     @property

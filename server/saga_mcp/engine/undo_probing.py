@@ -69,6 +69,26 @@ class UndoProbing:
         done = verdict
         await self._shop.decide(saga.id, lambda now, d: undo_probed(now, number, part.id, done=done, driving=d))
 
+    async def ask(self, saga: Saga, number: int) -> bool | None:
+        """Ask once, for a person, whether the undo at hand took effect; None: there is no telling yet.
+
+        A "no" is asked for again `settle_s` later, when what was on its way has landed, and never counts while the
+        attempt may still be under way (S3.4).
+        """
+        step = saga.step(number)
+        part = step.next_part
+        if part is None:
+            return None
+        try:
+            pair = await self._shop.pair(step)
+        except PairUnreadable:
+            return None
+        verdict = await self._ask(saga, step, part, pair)
+        if verdict is False and not part.running:
+            await self._shop.clock.sleep(pair.settle_s)
+            return await self._ask(saga, step, part, pair) if pair.settle_s else verdict
+        return None if verdict is False else verdict
+
     async def _ask(self, saga: Saga, step: Step, part: Part, pair: Pair) -> bool | None:
         """Whether the undo took effect; None: no verdict. A guard tells it too."""
         entry = entry_of(pair, part)
