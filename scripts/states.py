@@ -46,6 +46,7 @@ WALKS = (
         name="guard", steps=1, plans=(a.GUARDED,), bindings=((a.CALL,), None), parked=(ItemKind.GUARD_CONFLICT,)
     ),
     a.Alphabet(name="two parts", steps=1, plans=(a.PYTHON,), bindings=((a.CALL, a.LEAVE),)),
+    a.Alphabet(name="revert", steps=1, plans=(a.PLAIN,), bindings=((a.ONCE,),), reverts=True),
     a.Alphabet(name="pivot", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
 )
 _NEW = "(none)"

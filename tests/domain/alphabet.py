@@ -63,6 +63,8 @@ class Alphabet:
     """Overdue threads, further attempts of compensable steps, invariants and idling."""
     alerts: bool = False
     """Alerts are kept back, and let go."""
+    reverts: bool = False
+    """The saga undoes another one, whose steps it takes over."""
     late: bool = True
     """Observations that nobody counts on any more, in a walk over decisions."""
     parked: tuple[ItemKind, ...] = (ItemKind.DEAD_LETTER,)
@@ -76,7 +78,13 @@ class Alphabet:
     @property
     def opened(self) -> e.SagaOpened:
         """How the saga begins."""
-        return e.SagaOpened(realm="r", driver="me", on_error=self.on_error, on_undo_failure=self.on_undo_failure)
+        return e.SagaOpened(
+            realm="r",
+            driver="me",
+            on_error=self.on_error,
+            on_undo_failure=self.on_undo_failure,
+            reverts="sg-kept" if self.reverts else "",
+        )
 
 
 def static_events(alphabet: Alphabet) -> tuple[e.Event, ...]:
@@ -86,6 +94,7 @@ def static_events(alphabet: Alphabet) -> tuple[e.Event, ...]:
         alphabet.opened,
         *_saga_events(alphabet),
         *(event for number in numbers for event in _forward_events(alphabet, number)),
+        *(event for number in numbers for event in _adoptions(alphabet, number)),
         *(event for number in numbers for event in _outcome_events(alphabet, number)),
         *(event for number in numbers for event in _undo_events(alphabet, number)),
     )
@@ -103,6 +112,8 @@ def _saga_events(alphabet: Alphabet) -> Iterator[e.Event]:
     yield e.SagaCommitted(by="agent")
     yield e.SagaCommitted(by="agent", accepted=tuple(range(1, alphabet.steps + 1)))
     yield e.SagaCommitted(by="agent", accepted=(1,))
+    yield e.SagaReverted(revert="sg-one", steps=(1,), by="ada")
+    yield e.SagaReverted(revert="sg-all", steps=tuple(range(1, alphabet.steps + 1)), by="ada")
     yield e.AbortRequested(cause="agent", target=WHOLE_SAGA)
     yield e.AbortDeferred(cause="agent", target=WHOLE_SAGA)
     yield e.RollbackFinished()
@@ -139,6 +150,17 @@ def _forward_events(alphabet: Alphabet, n: int) -> Iterator[e.Event]:
     yield e.StepExempted(step=n, by="ada")
     if alphabet.rare:
         yield e.StepOverdue(step=n)
+
+
+def _adoptions(alphabet: Alphabet, n: int) -> Iterator[e.Event]:
+    """Each step as one that ended after all others, and as one that ended before them."""
+    for seq in (1, 100 + n):
+        for plan in alphabet.plans if alphabet.reverts else ():
+            for main in alphabet.bindings:
+                registered = (CALL,) if alphabet.registered else ()
+                yield e.StepAdopted(
+                    step=n, undoes=n, plan=plan, intent_seq=seq, order=seq, main=main, registered=registered
+                )
 
 
 def _outcome_events(alphabet: Alphabet, n: int) -> Iterator[e.Event]:

@@ -63,6 +63,7 @@ def wrong_with(saga: Saga) -> Iterator[str]:
         yield "the rollback crosses a pivot"
     if (reported == NEEDS_ATTENTION) != any(hopeless(saga, step) for step in saga.steps):
         yield f"reported {reported}"
+    yield from _wrong_revert(saga)
     if len({item.step for item in items(saga)}) != len(items(saga)):
         yield "two items of one step"
 
@@ -105,6 +106,18 @@ def _wrong_pivot(saga: Saga) -> Iterator[str]:
         yield f"the pivot is {saga.pivot}"
     if saga.abort_wanted is not None and passed:
         yield "an abort is wanted past the pivot"
+
+
+def _wrong_revert(saga: Saga) -> Iterator[str]:
+    taken = [number for other in saga.reverted for number in other.steps]
+    if len(set(taken)) != len(taken):
+        yield "two sagas undo one step"
+    if taken and saga.phase is not Phase.COMMITTED:
+        yield f"reverted, and {saga.phase}"
+    if saga.reverts and (saga.phase is Phase.COMMITTED or saga.savepoints):
+        yield "a revert is kept"
+    if any((step.undoes > 0) != (saga.reverts != "") for step in saga.steps):
+        yield "a step is neither done here nor taken over by a revert"
 
 
 def in_flight(part: Part) -> bool:
@@ -172,6 +185,7 @@ def _hopeless_part(part: Part) -> bool:
 def wrong_move(edge: Edge) -> Iterator[str]:
     """What is wrong with one move."""
     before, event, after = edge.before, edge.event, edge.after
+    yield from _wrong_handover(before, event)
     if before.final and after.phase is not before.phase and not isinstance(event, e.RollbackReopened):
         yield f"{before.phase} was left"
     if after.final and not before.final and not isinstance(event, e.SagaCommitted | e.RollbackFinished):
@@ -203,6 +217,16 @@ def wrong_move(edge: Edge) -> Iterator[str]:
                 yield "finished with something left"
         case _:
             pass
+
+
+def _wrong_handover(saga: Saga, event: e.Event) -> Iterator[str]:
+    if isinstance(event, e.SagaReverted) and any(_is_undone(saga.step(number)) for number in event.steps):
+        yield "an undo that has begun was handed over, under a key that was used"
+
+
+def _is_undone(step: Step) -> bool:
+    begun = any(part.tries or part.state is not PartState.PENDING for part in step.parts or ())
+    return begun or step.state is not StepState.SUCCEEDED or step.kind is not Kind.COMPENSABLE
 
 
 def _wrong_undo(saga: Saga, step: Step, event: e.UndoIntended | e.UndoSucceeded) -> Iterator[str]:

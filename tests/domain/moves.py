@@ -13,14 +13,22 @@ from functools import partial
 
 from tests.domain.alphabet import Alphabet
 
-from saga_mcp.domain import approvals, saga_decisions, step_decisions, undo_decisions
+from saga_mcp.domain import approvals, reverting, saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain import person_decisions as person
 from saga_mcp.domain.attention import VERBS, items
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, SendApproved, duties
 from saga_mcp.domain.errors import Refused
-from saga_mcp.domain.events import Event
+from saga_mcp.domain.events import (
+    Event,
+    SagaCommitted,
+    SagaOpened,
+    StepIntended,
+    StepObserved,
+    StepSucceeded,
+)
 from saga_mcp.domain.frozen import BoundUndo
+from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.step_decisions import Landing, Miss, Observation
 from saga_mcp.domain.undo_decisions import Parking, UndoMiss
@@ -59,6 +67,21 @@ def driving(alphabet: Alphabet) -> Driving:
     return Driving(driver=ME, bind=bind)
 
 
+ORDER = reverting.RevertOrder(revert="sg-revert", by="ada", window_s=1.0)
+
+
+def kept(alphabet: Alphabet) -> Iterator[Saga]:
+    """Committed sagas, their last step undone in each way that the alphabet knows."""
+    plan = alphabet.plans[0]
+    for parts in alphabet.bindings:
+        events: list[Event] = [SagaOpened(realm="r", driver=ME)]
+        for n in range(1, alphabet.steps + 1):
+            undo = parts if n == alphabet.steps else alphabet.bindings[0]
+            events += [StepIntended(step=n, plan=plan, owner=ME), StepSucceeded(step=n, parts=undo)]
+            events += [StepObserved(step=n, parts=undo)] if plan.looks_after else []
+        yield fold(Saga(id="sg-kept"), [*events, SagaCommitted(by="agent")])
+
+
 def moves(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
     """Everything that may be decided now."""
     return (move for move in _all_moves(alphabet, saga) if alphabet.late or move.who is not Who.LATE)
@@ -81,6 +104,11 @@ def _all_moves(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
 
 def _agent(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
     drive = driving(alphabet)
+    if alphabet.reverts:
+        for old in kept(alphabet) if not saga.opened else ():
+            yield Move(Who.AGENT, "revert", partial(_reverting, old, drive))
+        return
+    yield Move(Who.AGENT, "be reverted", lambda: reverting.revert(saga, ORDER, drive).noted)
     if len(saga.steps) < alphabet.steps:
         for plan in alphabet.plans:
             yield Move(
@@ -105,6 +133,10 @@ def _agent(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
         yield Move(
             Who.AGENT, "abort to S", lambda: saga_decisions.request_abort(saga, drive, cause="agent", to_savepoint="S")
         )
+
+
+def _reverting(old: Saga, drive: Driving) -> tuple[Event, ...]:
+    return reverting.revert(old, ORDER, drive).events
 
 
 def _duty(alphabet: Alphabet, saga: Saga, duty: Duty) -> Iterator[Move]:

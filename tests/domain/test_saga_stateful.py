@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from tests.domain import alphabet as a
 
-from saga_mcp.domain import approvals, saga_decisions, step_decisions, undo_decisions
+from saga_mcp.domain import approvals, reverting, saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain import person_decisions as person
 from saga_mcp.domain.attention import items, reported_state
 from saga_mcp.domain.draft import Driving
@@ -155,6 +155,25 @@ class SagaLife(RuleBasedStateMachine):
             lambda: saga_decisions.request_abort(self.saga, driving, cause="agent", to_savepoint="S" if back else None)
         )
 
+    @precondition(lambda self: self.saga.phase is Phase.COMMITTED)
+    @rule()
+    def a_person_reverts_it(self) -> None:
+        """From here on the life is that of the saga which undoes it."""
+        if any(call.running for call in self.world.calls):
+            return
+        order = reverting.RevertOrder(revert="sg-revert", by="ada", window_s=1.0)
+        try:
+            reverted = reverting.revert(self.saga, order, self._driving("first"))
+        except Refused:
+            return
+        assert fold(self.saga, reverted.noted).phase is Phase.COMMITTED
+        self.saga, self.log = Saga(id="sg-revert"), []
+        self.past = self.saga
+        self._append(reverted.events)
+        taken = {step.undoes: step.number for step in self.saga.steps}
+        assert taken.keys() <= self.world.standing, "what is not there is undone"
+        self.world = World(standing=set(taken.values()))
+
     @rule()
     def mark(self) -> None:
         self._attempt(lambda: saga_decisions.set_savepoint(self.saga, "S"))
@@ -223,7 +242,7 @@ class SagaLife(RuleBasedStateMachine):
         self.world.looking = [call for call in self.world.looking if call.owner != owner]
         if self.world.undo is not None and self.world.undo.owner == owner:
             self.world.undo = None
-        assert fold(Saga(id="sg-life"), self.log) == self.saga
+        assert fold(Saga(id=self.saga.id), self.log) == self.saga
         heir = "second" if owner == "first" else "first"
         self._append(lost(self.saga, lambda who: who == owner, self._driving(heir).bind))
 

@@ -38,6 +38,7 @@ EVENTS = [
         bindings=((a.ONCE, a.MANUAL), None),
         parked=(ItemKind.GUARD_CONFLICT,),
     ),
+    a.Alphabet(name="a revert", steps=2, plans=(a.PLAIN,), bindings=((a.CALL,), None), reverts=True),
 ]
 """Together: every event, every kind, with and without probe, idempotent and blind undo."""
 MANY_EVENTS = [
@@ -74,6 +75,7 @@ DECISIONS = [
         on_error=OnError.HOLD,
         rare=True,
     ),
+    a.Alphabet(name="a revert", steps=2, plans=(a.GUARDED,), bindings=((a.ONCE,), None), reverts=True, late=False),
 ]
 MANY_DECISIONS = [
     a.Alphabet(name="three steps, one a pivot", steps=3, plans=(a.PIVOT, a.AGAIN), bindings=((),)),

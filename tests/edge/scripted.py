@@ -194,6 +194,19 @@ class Script:
         assert on_progress is None
         return self._state("abort", saga_id=saga_id, cause=cause, by=by, reason=reason, to_savepoint=to_savepoint)
 
+    async def revert(
+        self,
+        saga_id: str,
+        *,
+        by: str,
+        reason: str = "",
+        step: int = 0,
+        agent: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Saga:
+        assert on_progress is None
+        return self._state("revert", saga_id=saga_id, by=by, reason=reason, step=step, agent=agent)
+
     async def savepoint(self, saga_id: str, name: str) -> Saga:
         return self._state("savepoint", saga_id=saga_id, name=name)
 

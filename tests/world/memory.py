@@ -16,6 +16,7 @@ import anyio.lowlevel
 from saga_mcp.domain.attention import idles, items, state_with
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import LogConflict, ResourceHeld, SagaNotFound, ToolPaused
+from saga_mcp.domain.events import Event
 from saga_mcp.domain.holding import Holder, holder, taken
 from saga_mcp.domain.machine import apply
 from saga_mcp.domain.pausing import Pause, called_by
@@ -94,6 +95,7 @@ class MemoryDatabase:
             seq=saga.seq,
             opened_at=known.opened_at if known else at,
             updated_at=at,
+            reverted_by=" ".join(other.revert for other in saga.reverted),
         )
 
 
@@ -111,11 +113,7 @@ class MemoryLog:
             old = base.seq != self._database.seq(saga_id)
             try:
                 decision = decide(base)
-                saga, rows = base, list[StoredEvent]()
-                for event in decision.events:
-                    saga = apply(saga, event)
-                    kind, version, facts, payload = encode(event)
-                    rows.append((saga.seq, kind, version, facts, payload))
+                saga, rows = _appended(base, decision.events)
             except Exception:
                 if not old:
                     raise
@@ -124,17 +122,24 @@ class MemoryLog:
                     for tool in called_by(saga, decision.events):
                         if paused := self._database.pauses.get((saga.realm, tool)):
                             raise ToolPaused(tool, paused.by, paused.note)
-                    for plan in taken(decision.events):
-                        held = self._holder(saga.realm, plan.resource)
-                        if held is not None and held.saga_id != saga_id:
-                            raise ResourceHeld(plan.tool, held.saga_id, plan.resource, waits=held.waits)
-                        self._database.holders[saga.realm, plan.resource] = saga_id
+                    self._take(saga, decision.events)
+                    if (opening := decision.opens) is not None:
+                        opened, others = _appended(Saga(id=opening.saga_id), opening.events)
+                        self._take(opened, opening.events)
+                        self._database.append(Saga(id=opened.id), opened, others, ())
                     if rows:
                         self._database.append(base, saga, rows, decision.pairs)
                         self._folds.put(saga)
                     return Decided(before=base, saga=saga)
             self._folds.drop([saga_id])
         raise LogConflict(f"other processes kept changing saga {saga_id} first")
+
+    def _take(self, saga: Saga, events: Sequence[Event]) -> None:
+        for plan in taken(events):
+            held = self._holder(saga.realm, plan.resource)
+            if held is not None and held.saga_id != saga.id:
+                raise ResourceHeld(plan.tool, held.saga_id, plan.resource, waits=held.waits)
+            self._database.holders[saga.realm, plan.resource] = saga.id
 
     async def stored(self, append: Append) -> bool:
         raise AssertionError(f"nothing is ever unsettled here, and {append} is said to be")
@@ -258,6 +263,16 @@ class MemoryLog:
         while self._database.change <= seen:
             await self._database.changed.wait()
         return self._database.change
+
+
+def _appended(base: Saga, events: Sequence[Event]) -> tuple[Saga, list[StoredEvent]]:
+    """The state after the events, and how they are stored."""
+    saga, rows = base, list[StoredEvent]()
+    for event in events:
+        saga = apply(saga, event)
+        kind, version, facts, payload = encode(event)
+        rows.append((saga.seq, kind, version, facts, payload))
+    return saga, rows
 
 
 def _is_open(row: SagaRow) -> bool:

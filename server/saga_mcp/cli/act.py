@@ -62,7 +62,7 @@ def commit(
     Example: saga-mcp commit sg-7k2m... --yes
     """
     require_answerable(yes=yes, as_json=as_json)
-    saga_id = _saga(name)
+    saga_id = saga_named(name)
     who = person(by)
     accepted = tuple(accept_failed or ())
     plan = Plan(
@@ -94,7 +94,7 @@ def abort(  # noqa: PLR0913 - its options
     Example: saga-mcp abort sg-7k2m... --note "wrong customer" --yes
     """
     require_answerable(yes=yes, as_json=as_json)
-    saga_id = _saga(name)
+    saga_id = saga_named(name)
     who = person(by)
 
     def question(saga: Saga) -> str:
@@ -307,7 +307,12 @@ def _json(text: str) -> JsonValue:
     return value
 
 
-def _saga(name: str) -> str:
+def saga_named(name: str) -> str:
+    """The saga that a person named.
+
+    Raises:
+        CommandFailed: it is an item, or neither.
+    """
     saga_id, step = split_name(name)
     if step is not None:
         wrong_usage(f"{name} is an item; this takes the saga: {saga_id}. Nothing was changed.")

@@ -21,6 +21,7 @@ from saga_mcp.cli import (
     pausing,
     prove,
     recover,
+    revert,
     setup,
     streams,
 )
@@ -103,6 +104,7 @@ cli.command("show")(look.show)
 cli.command("attention")(look.attention)
 cli.command("commit")(act.commit)
 cli.command("abort")(act.abort)
+cli.command("revert", short_help="Undo a committed saga, by one of its own.")(revert.revert)
 cli.command("retry", short_help="Let what is stuck try again, with the same key.")(act.retry)
 cli.command("resolve", short_help="Say what you found out or did about an item.")(act.resolve)
 cli.command("exempt")(act.exempt)

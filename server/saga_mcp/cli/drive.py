@@ -19,7 +19,9 @@ from saga_mcp.domain.attention import summary
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonObject
 from saga_mcp.engine.engine import Engine
+from saga_mcp.log.port import SagaLog
 
 ALONE_WAIT_S = 60.0
 """How long a command without a server drives by default."""
@@ -30,12 +32,23 @@ ALERTS_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What would come of it, shown whether or not a person is asked."""
+
+    question: str
+    show: Callable[[Output], None]
+    json: JsonObject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """What a command is about to do."""
 
     saga_id: str
     question: Callable[[Saga], str]
     """What a person is asked, given the state before."""
+    foresee: Callable[[SagaLog, Saga], Awaitable[Foreseen]] | None = None
+    """Works out what would come of it, and with it a better question; raises `Refused` where nothing would."""
     decide: Callable[[Engine], Awaitable[Saga]]
     """Appends the decision; raises `Refused` where the state machine says no."""
     reached: Callable[[Saga], bool]
@@ -64,7 +77,11 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
     here = alone or plan.calls_tools
     wait_s = plan.wait_s if plan.wait_s is not None else ALONE_WAIT_S if alone else 0.0
     async with open_log(ground) as log:
-        ask(plan.question(await load(log, ground, plan.saga_id)), yes=yes)
+        before = await load(log, ground, plan.saga_id)
+        foreseen = None if plan.foresee is None else await plan.foresee(log, before)
+    if foreseen is not None and not as_json:
+        foreseen.show(output)
+    ask(plan.question(before) if foreseen is None else foreseen.question, yes=yes)
     with stdout_kept_clean():
         async with open_app(ground, drive=here) as opened:
             try:
@@ -79,7 +96,8 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
                         await opened.engine.drain(DRAIN_S)
                         await opened.engine.alerted(ALERTS_S)
     going_on = busy(saga)
-    _report(ground, plan, saga, output, driven_by=_driver(alone=alone, server=bool(servers)))
+    driven_by = _driver(alone=alone, server=bool(servers))
+    _report(ground, plan, saga, output, driven_by=driven_by, foreseen=foreseen)
     if (going_on and wait_s) or (not going_on and not plan.reached(saga)):
         raise typer.Exit(Exit.FAILED)
 
@@ -123,11 +141,14 @@ def _driver(*, alone: bool, server: bool) -> str:
     return "server" if server else "this command" if alone else "nobody"
 
 
-def _report(ground: Ground, plan: Plan, saga: Saga, output: Output, *, driven_by: str) -> None:
+def _report(
+    ground: Ground, plan: Plan, saga: Saga, output: Output, *, driven_by: str, foreseen: Foreseen | None
+) -> None:
     going_on = busy(saga)
     if output.as_json:
         output.json(
             {
+                **({} if foreseen is None else foreseen.json),
                 "said": [*plan.said],
                 "saga": views.saga_json(saga),
                 "at_rest": not going_on,

@@ -99,6 +99,11 @@ class _Names:
         match event:
             case e.StepIntended(step=step, plan=plan) | e.StepAwaitingApproval(step=step, plan=plan):
                 self.tools[step] = plan.tool
+            case e.StepAdopted(step=step, plan=plan, main=main, registered=parts):
+                self.tools[step] = plan.tool
+                self._bound(step, main)
+                self.registered[step] = len(parts)
+                self.undos |= {(step, f"r{number}"): part for number, part in enumerate(parts, 1)}
             case e.SavepointSet(name=name):
                 self.marks[self.seq] = name
             case e.UndoRegistered(step=step, part=part):
@@ -142,6 +147,8 @@ class _Names:
                 return "asked for by the agent"
             case "operator":
                 return "asked for by a person"
+            case "revert":
+                return f"to undo the committed saga {detail}"
             case "idle":
                 return "because nothing happened for the idle limit"
             case _:
@@ -177,6 +184,7 @@ def _saga_words(event: e.SagaEvent, names: _Names) -> tuple[str, ...]:
         case e.SagaOpened():
             return (
                 f'for "{event.purpose}"' if event.purpose else "",
+                f"undoes the committed saga {event.reverts}" if event.reverts else "",
                 f"realm {event.realm}",
                 "by a call without saga_id" if event.implicit else "",
                 f"caller {event.caller}" if event.caller else "",
@@ -190,6 +198,8 @@ def _saga_words(event: e.SagaEvent, names: _Names) -> tuple[str, ...]:
         case e.SagaCommitted(by=by, accepted=accepted):
             kept = ", ".join(str(number) for number in accepted)
             return ("everything is kept", _by(by), f"failure of step {kept} accepted" if kept else "")
+        case e.SagaReverted(revert=revert, steps=steps, by=by):
+            return (f"step {', '.join(map(str, steps))}", f"by {revert}, which undoes them", _by(by))
         case e.AbortRequested() | e.AbortDeferred():
             scope = "the whole saga" if event.target == WHOLE_SAGA else f"back to {_mark(names, event.target)}"
             waits = "waits for the point of no return to be settled" if isinstance(event, e.AbortDeferred) else ""
@@ -229,6 +239,8 @@ def _step_words(event: e.StepEvent, names: _Names) -> tuple[str, ...]:
         case e.StepIntended(plan=plan):
             key = f'step_key "{plan.step_key}"' if plan.step_key else ""
             return (plan.kind.value, key)
+        case e.StepAdopted(undoes=undoes, main=main, build_error=build_error):
+            return (f"step {undoes} of the reverted saga", _ready(main, names, event.step), _error(build_error))
         case e.StepAttempted():
             return ("sent again with the same key",)
         case e.StepAttemptEnded(effect=effect, error=error):

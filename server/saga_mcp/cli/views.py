@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from saga_mcp.cli.items import Waiting, verbs
 from saga_mcp.cli.output import Output, age, count
 from saga_mcp.cli.timeline import local_time, utc_time
-from saga_mcp.domain.attention import Item, items, reported_state, summary, tally
+from saga_mcp.domain.attention import Item, items, reported_state, reverted_words, summary, tally
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import Cancelled, JsonObject, JsonValue, Kind, PartAction, PartState, Phase, StepState
@@ -49,6 +49,7 @@ def row_json(listed: Listed, alive: Mapping[str, int]) -> JsonObject:
         "blocks": listed.blocks,
         "opened_at": utc_time(row.opened_at),
         "updated_at": utc_time(row.updated_at),
+        "reverted_by": [*row.reverted_by.split()],
     }
 
 
@@ -66,6 +67,8 @@ def saga_json(saga: Saga, *, values: bool = False) -> JsonObject:
         "by": saga.aborted_by,
         "busy": busy(saga),
         "abort_wanted": saga.abort_wanted is not None,
+        "reverts": saga.reverts,
+        "reverted_by": [{"saga": other.revert, "steps": [*other.steps]} for other in saga.reverted],
         "savepoints": [mark.name for mark in saga.savepoints],
         "steps": [step_json(step, values=values) for step in saga.steps],
         "items": [item_json(item) for item in items(saga)],
@@ -87,6 +90,7 @@ def step_json(step: Step, *, values: bool = False) -> JsonObject:
     """One step, with the parts of its undo."""
     shown: JsonObject = {
         "step": step.number,
+        "undoes": step.undoes or None,
         "tool": step.tool,
         "kind": step.kind.value,
         "state": step.state.value,
@@ -151,9 +155,11 @@ def saga_table(output: Output, found: Sequence[Listed], alive: Mapping[str, int]
         "BLOCKS": [str(each.blocks or "") for each in found],
         "DRIVEN BY": [_driver(each.row, alive) for each in found],
         "AGE": [age(now - each.row.opened_at) for each in found],
+        "REVERTED BY": [each.row.reverted_by for each in found],
         "PURPOSE": [each.row.purpose for each in found],
     }
-    shown = {name: cells for name, cells in columns.items() if name not in {"BLOCKS", "DRIVEN BY"} or any(cells)}
+    rare = {"BLOCKS", "DRIVEN BY", "REVERTED BY"}
+    shown = {name: cells for name, cells in columns.items() if name not in rare or any(cells)}
     output.table([*shown], [*zip(*shown.values(), strict=True)])
 
 
@@ -198,6 +204,8 @@ def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, lim
     """Print one saga, but for the line that sums it up; of its steps the newest `limit`."""
     purpose = f'  "{escape(saga.purpose)}"' if saga.purpose else ""
     output.text(f"{saga.id}{purpose}", f"opened {local_time(opened_at)} in realm {escape(saga.realm)}")
+    if saga.reverted:
+        output.text(f"{reverted_words(saga)}: `saga-mcp show {saga.reverted[-1].revert}` tells how far")
     if saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}:
         reason = f' ("{escape(saga.reason)}")' if saga.reason else ""
         output.text(f"undone because {why(saga, lambda tool: tool)}{reason}")
@@ -211,7 +219,7 @@ def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, lim
         output.table(
             ("STEP", "TOOL", "KIND", "STATE", "UNDO", "ERROR"),
             [
-                (str(step.number), step.tool, step.kind.value, _state(step), undo_state(step), _cut(step.error))
+                (_number(step), step.tool, step.kind.value, _state(step), undo_state(step), _cut(step.error))
                 for step in steps
             ],
         )
@@ -286,6 +294,10 @@ _PARTS = {
 def _part_state(part: Part) -> str:
     outage = waited_for(part)
     return _PARTS[part.state] if outage is None else f"waits for upstream {outage.upstream}"
+
+
+def _number(step: Step) -> str:
+    return f"{step.number} (undoes {step.undoes})" if step.undoes else str(step.number)
 
 
 def _state(step: Step) -> str:

@@ -125,6 +125,8 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
                 approval_expires_s=saga.approval_expires_s,
                 ask_in_client=saga.ask_in_client,
                 on_idle=OnIdle(saga.on_idle),
+                revert_window_s=saga.revert_window_s,
+                agent_may_revert=saga.agent_may_revert,
                 audit_reads=saga.audit_reads,
             ),
             database=database,

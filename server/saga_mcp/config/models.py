@@ -72,7 +72,7 @@ class RetryTable(Table):
 class SagaTable(Table):
     """What holds for every saga."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"replay_window_s", "revert_window_s", "agent_may_revert"})
+    later: ClassVar[frozenset[str]] = frozenset({"replay_window_s"})
 
     name: str = Field("", description="the realm, whose sagas this server drives; default: from this file's path")
     database: str = Field(
@@ -86,9 +86,7 @@ class SagaTable(Table):
     on_error: Literal["abort", "hold"] = Field(
         "abort", description="what a failed step means: the server undoes the saga at once, or leaves it open"
     )
-    on_undo_failure: Literal["halt", "continue"] = Field(
-        "halt", description="whether a stuck undo halts the older ones"
-    )
+    on_undo_failure: Literal["halt", "continue"] = Field("halt", description="whether a stuck undo halts older ones")
     idle_flag_s: Seconds = Field(
         3600.0,
         description="without a step for so long, a saga becomes an attention item. Counted while a server runs; not "
@@ -108,6 +106,8 @@ class SagaTable(Table):
         description="a call that needs an `approval` is also put to the person at the MCP client, where that can ask. "
         "What it answers is recorded as relayed by it: a client may answer by itself",
     )
+    revert_window_s: SecondsOrNone = Field(604800.0, description="so long can a committed saga be reverted; `0`: never")
+    agent_may_revert: bool = Field(default=False, description="offers `saga_revert`, for what a `guard` looks at first")
     reply_within_s: Seconds = Field(25.0, description='longer work answers "still running" and goes on')
     probe_for_s: SecondsOrNone = Field(
         30.0, description="how long a step in doubt is probed before `on_error` rules it"

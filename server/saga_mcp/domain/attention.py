@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from saga_mcp.domain.duties import busy
+from saga_mcp.domain.on_saga import revertible
 from saga_mcp.domain.rollback import in_scope, step_item
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, PartAction, PartState, Phase, StepState, Urgency
@@ -212,4 +213,15 @@ def counts(saga: Saga, count: Tally) -> str:
         )
         if number
     ]
-    return ", ".join([*parts, f"{count.open} open"])
+    reverted = reverted_words(saga)
+    return ", ".join([*parts, f"{count.open} open"]) + (f"; {reverted}" if reverted else "")
+
+
+def reverted_words(saga: Saga) -> str:
+    """E.g. `reverted by sg-...`, with the steps where that saga undoes some of them only; empty: nobody does."""
+    whole_saga = len(saga.reverted) == 1 and not any(revertible(saga, step) for step in saga.steps)
+    each = (
+        other.revert if whole_saga else f"{other.revert} (step {', '.join(map(str, other.steps))})"
+        for other in saga.reverted
+    )
+    return f"reverted by {', '.join(each)}" if saga.reverted else ""

@@ -10,6 +10,7 @@ SagaError
 │  ├─ StepUnsettled       a step is running or in doubt
 │  ├─ CommitRefused       something has to be settled first
 │  ├─ PivotPassed         too late to abort
+│  ├─ RevertRefused       what was committed cannot be undone any more, or not by whoever asks
 │  ├─ KindRefused         this kind of tool may not join at this point
 │  ├─ KeyReused           the step key belongs to a call with other arguments
 │  ├─ CaptureFailed       what is there now could not be saved, so the call could not be undone
@@ -132,6 +133,16 @@ class PivotPassed(Refused):
             f"Saga {saga_id} cannot be aborted: {pivot_tool} already succeeded and cannot be undone. "
             "Nothing was undone. Finish the task, then saga_commit."
         )
+
+
+class RevertRefused(Refused):
+    """What was committed cannot be undone any more, or not so (S13)."""
+
+    code: ClassVar[str] = "revert_refused"
+
+    def __init__(self, saga_id: str, why: str) -> None:
+        self.saga_id = saga_id
+        super().__init__(f"Nothing was undone: saga {saga_id} cannot be reverted: {why}.")
 
 
 class KindRefused(Refused):

@@ -25,10 +25,12 @@ from saga_mcp.domain.saga_events import (
     SagaEvent,
     SagaIdled,
     SagaOpened,
+    SagaReverted,
     SavepointSet,
 )
 from saga_mcp.domain.step_events import (
     ReplyLost,
+    StepAdopted,
     StepApproved,
     StepAttempted,
     StepAttemptEnded,
@@ -86,7 +88,9 @@ __all__ = [
     "SagaEvent",
     "SagaIdled",
     "SagaOpened",
+    "SagaReverted",
     "SavepointSet",
+    "StepAdopted",
     "StepApproved",
     "StepAttemptEnded",
     "StepAttempted",

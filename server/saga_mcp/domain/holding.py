@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, state_with
-from saga_mcp.domain.events import Event, StepIntended, StepPlan
+from saga_mcp.domain.events import Event, StepAdopted, StepIntended, StepPlan
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
 
@@ -30,7 +30,7 @@ _UNDONE = frozenset({StepState.COMPENSATED, StepState.EXEMPT})
 
 def taken(events: Iterable[Event]) -> Iterable[StepPlan]:
     """Return the plans among `events` that take hold of something."""
-    return (event.plan for event in events if isinstance(event, StepIntended) and event.plan.resource)
+    return (event.plan for event in events if isinstance(event, StepIntended | StepAdopted) and event.plan.resource)
 
 
 def holder(saga: Saga, resource: str) -> Holder | None:

@@ -20,10 +20,11 @@ from saga_mcp.domain.events import (
     SagaEvent,
     SagaIdled,
     SagaOpened,
+    SagaReverted,
     SavepointSet,
 )
 from saga_mcp.domain.rollback import in_scope, rollback_done
-from saga_mcp.domain.state import Saga, Savepoint, Step, WantedAbort
+from saga_mcp.domain.state import Reverted, Saga, Savepoint, Step, WantedAbort
 from saga_mcp.domain.transition import put_step, require, step_of
 from saga_mcp.domain.undo_parts import next_generation
 from saga_mcp.domain.values import (
@@ -34,7 +35,7 @@ from saga_mcp.domain.values import (
 )
 
 
-def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
+def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:  # noqa: C901, PLR0912 - one flat case per event reads best
     """Return the saga after an event of the saga itself; `machine.apply` counts the event.
 
     Raises:
@@ -52,6 +53,9 @@ def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
             return _set_savepoint(saga, name)
         case SagaCommitted():
             return _commit(saga, event)
+        case SagaReverted(revert=revert, steps=steps):
+            require(bool(steps) and all(revertible(saga, step_of(saga, number)) for number in steps), "nothing to undo")
+            return replace(saga, reverted=(*saga.reverted, Reverted(revert=revert, steps=steps)))
         case AbortRequested():
             return _abort(saga, event)
         case AbortDeferred():
@@ -101,11 +105,12 @@ def _open(saga: Saga, event: SagaOpened) -> Saga:
         key=event.key,
         purpose=event.purpose,
         implicit=event.implicit,
+        reverts=event.reverts,
     )
 
 
 def _set_savepoint(saga: Saga, name: str) -> Saga:
-    require(saga.phase is Phase.ACTIVE, "the saga is not active")
+    require(saga.phase is Phase.ACTIVE and not saga.reverts, "the saga takes no marks")
     require(not saga.pivot, "a save-point after the pivot could never be undone to")
     require(not saga.running and not saga.unended and not saga.in_doubt, "a step is unsettled")
     others = tuple(mark for mark in saga.savepoints if mark.name != name)
@@ -113,13 +118,20 @@ def _set_savepoint(saga: Saga, name: str) -> Saga:
 
 
 def _commit(saga: Saga, event: SagaCommitted) -> Saga:
-    require(saga.phase is Phase.ACTIVE, f"the saga is {saga.phase}")
+    require(saga.phase is Phase.ACTIVE and not saga.reverts, f"the saga is {saga.phase}")
     require(saga.abort_wanted is None, "an abort waits for the pivot")
     for number in event.accepted:
         require(step_of(saga, number).state is StepState.FAILED, f"step {number} did not fail")
     for step in saga.steps:
         require(not blocks_commit(saga, step, accepted=event.accepted), f"step {step.number} is not settled")
-    return replace(saga, phase=Phase.COMMITTED, idle=False)
+    return replace(saga, phase=Phase.COMMITTED, idle=False, committed_seq=saga.next_seq)
+
+
+def revertible(saga: Saga, step: Step) -> bool:
+    """Whether a step of a committed saga can be handed over to be undone: it stands, and no other saga has it (S13)."""
+    stands = step.kind is Kind.COMPENSABLE and step.state is StepState.SUCCEEDED and not step.late
+    taken = any(step.number in other.steps for other in saga.reverted)
+    return saga.phase is Phase.COMMITTED and stands and not taken
 
 
 def blocks_commit(saga: Saga, step: Step, *, accepted: tuple[int, ...] = ()) -> bool:

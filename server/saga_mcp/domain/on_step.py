@@ -9,6 +9,7 @@ from saga_mcp.domain.errors import IllegalTransition
 from saga_mcp.domain.events import (
     PartSpec,
     ReplyLost,
+    StepAdopted,
     StepApproved,
     StepAttempted,
     StepAttemptEnded,
@@ -54,6 +55,8 @@ def apply_step_event(saga: Saga, event: StepEvent) -> Saga:  # noqa: C901, PLR09
         return _await_approval(saga, event)
     if isinstance(event, StepIntended):
         return _intend(saga, event)
+    if isinstance(event, StepAdopted):
+        return _adopt(saga, event)
     step = step_of(saga, event.step)
     match event:
         case StepApproved():
@@ -140,6 +143,7 @@ def require_admissible(saga: Saga, plan: StepPlan) -> None:
         IllegalTransition: it may not; the message says why.
     """
     require(saga.phase is Phase.ACTIVE, f"the saga is {saga.phase}")
+    require(not saga.reverts, "it undoes another saga, and does nothing else")
     require(saga.abort_wanted is None, "an abort waits for the pivot")
     require(plan.kind is not Kind.READ_ONLY, "a read-only call is not a step")
     require(not saga.pivot_unsettled, "the pivot is unsettled")
@@ -211,6 +215,29 @@ def _intend(saga: Saga, event: StepIntended) -> Saga:
         reply_lost=known is not None,  # whoever asked for it was told to wait, and has to ask again for its answer
     )
     return add_step(_all_heard(saga, event.received), step, seen=event.seen)
+
+
+def _adopt(saga: Saga, event: StepAdopted) -> Saga:
+    require(saga.phase is Phase.ACTIVE and saga.reverts != "", "the saga takes over no steps")
+    require(event.step == len(saga.steps) + 1, "steps are numbered in order")
+    require(event.undoes > 0 and event.plan.kind is Kind.COMPENSABLE, "this is no step that could be undone")
+    require(event.order > 0, "it has not ended")
+    step = Step(
+        number=event.step,
+        undoes=event.undoes,
+        plan=event.plan,
+        state=StepState.SUCCEEDED,
+        intent_seq=event.intent_seq,
+        order=event.order,
+        end_known=True,
+        landed=True,
+        registered=event.registered,
+        capture=event.capture,
+        image=event.image,
+        after=event.after,
+        result=event.result,
+    )
+    return add_step(saga, bind(step, event.main, event.build_error))
 
 
 def _attempt(saga: Saga, step: Step, owner: str) -> Saga:

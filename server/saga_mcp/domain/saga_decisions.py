@@ -84,6 +84,8 @@ def describe_cause(saga: Saga) -> str:
             return f"an operator{f' ({saga.aborted_by})' if saga.aborted_by else ''}"
         case "idle":
             return "the idle limit"
+        case "revert":
+            return f"the revert of {detail}"
         case _:
             return saga.cause
 

@@ -25,6 +25,8 @@ class SagaOpened:
     purpose: str = ""
     implicit: bool = False
     """Opened by a governed call without `saga_id`."""
+    reverts: str = ""
+    """The committed saga whose steps it takes over to undo them (S13); empty: it does work of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +50,16 @@ class SagaCommitted:
     by: str
     accepted: tuple[int, ...] = ()
     """Failed steps the caller acknowledged (S4.4)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaReverted:
+    """Steps of a committed saga were handed over to another one that undoes them (S13). It stays committed."""
+
+    revert: str
+    """Id of the saga that undoes them, which the same append opens."""
+    steps: tuple[int, ...]
+    by: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +148,7 @@ SagaEvent: TypeAlias = (
     | SagaClaimed
     | SavepointSet
     | SagaCommitted
+    | SagaReverted
     | AbortRequested
     | AbortDeferred
     | RollbackFinished

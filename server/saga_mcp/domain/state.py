@@ -76,6 +76,8 @@ class Step:
     running: bool = False
     end_known: bool = False
     overdue: bool = False
+    undoes: int = 0
+    """Its number in the saga that this one reverts; 0: it was done here."""
     vouched: bool = False
     """A person said what the call did while it still ran: its own answer may come yet, and overrules that (S3.6)."""
     attempts: int = 0
@@ -201,6 +203,15 @@ class WantedAbort:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reverted:
+    """Steps of a committed saga that another one undoes, or has undone (S13)."""
+
+    revert: str
+    """Id of that saga, which tells how far it has come."""
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Saga:
     """A set of steps that are either all kept or all undone (Garcia-Molina & Salem 1987)."""
 
@@ -250,6 +261,12 @@ class Saga:
     idle: bool = False
     alerts_parked: bool = False
     """Its alerts are kept back until a person says so."""
+    committed_seq: int = field(default=0, compare=False)
+    """`seq` of the event that committed it; 0: it is not."""
+    reverts: str = ""
+    """The committed saga whose steps it undoes; empty: it does work of its own."""
+    reverted: tuple[Reverted, ...] = ()
+    """By which sagas its own steps are undone after its commit."""
 
     @property
     def opened(self) -> bool:
@@ -284,6 +301,11 @@ class Saga:
     def find_step(self, number: int) -> Step | None:
         """The step `number`, or None where there is no such step."""
         return self.steps[number - 1] if 0 < number <= len(self.steps) else None
+
+    def origin(self, number: int) -> tuple[str, int]:
+        """The saga in which step `number` was done, and its number there: what its keys are made of (S6.3)."""
+        step = self.find_step(number)
+        return (self.id, number) if step is None or not step.undoes else (self.reverts, step.undoes)
 
     @property
     def loose_steps(self) -> tuple[Step, ...]:

@@ -107,6 +107,29 @@ class StepIntended:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepAdopted:
+    """A step of a committed saga was taken over, with all that its undo needs as it was frozen there (S13, S6.1)."""
+
+    step: int
+    undoes: int
+    """Its number in the saga that is reverted: keys are made of that one and of this number."""
+    plan: StepPlan
+    intent_seq: int
+    """`seq` of its intent in that saga."""
+    order: int
+    """Its order key in that saga (S5.2)."""
+    main: tuple[PartSpec, ...] | None = ()
+    """The pair's undo; None: it could not be built."""
+    registered: tuple[PartSpec, ...] = ()
+    """What its call registered, in that order."""
+    build_error: str = field(default="", compare=False, metadata=PAYLOAD)
+    capture: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    image: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    after: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    result: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class StepAttempted:
     """A further attempt is about to be sent, with the same key."""
 
@@ -262,6 +285,7 @@ StepEvent: TypeAlias = (
     | StepApproved
     | StepCancelled
     | StepIntended
+    | StepAdopted
     | StepAttempted
     | StepAttemptEnded
     | UndoRegistered

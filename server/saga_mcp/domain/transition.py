@@ -111,12 +111,15 @@ def _restack(stack: Vector[int], steps: Vector[Step], old: Step | None, new: Ste
 
 
 def _push(stack: Vector[int], steps: Vector[Step], step: Step, *, first_time: bool) -> Vector[int]:
-    if first_time:
-        return stack.appended(step.number)  # its order key is the newest
-    if step.number in stack:
+    if not first_time and step.number in stack:
         return stack
-    # A late effect comes back to its old place.
-    return Vector[int].of(sorted((*stack, step.number), key=lambda number: steps[number - 1].order))
+    keep = len(stack)
+    # The newest goes on top. A late effect comes back to its old place, and a step that is taken over to its own.
+    while keep and steps[stack[keep - 1] - 1].order > step.order:
+        keep -= 1
+    if keep == len(stack):
+        return stack.appended(step.number)
+    return Vector[int].of((*stack[:keep], step.number, *stack[keep:]))
 
 
 def _pivot(saga: Saga, old: Step | None, new: Step) -> int:

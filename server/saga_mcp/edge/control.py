@@ -1,4 +1,4 @@
-"""The five control tools: what agents begin, end, mark and look at sagas with (DESIGN.md 5.3).
+"""The control tools: what agents begin, end, mark, look at and, where allowed, revert sagas with (DESIGN.md 5.3).
 
 Their arguments come straight from a model, so each tool has a strict model of them; none of them can approve anything.
 """
@@ -25,7 +25,7 @@ from saga_mcp.edge.replies import brief, control_reply, refusal
 from saga_mcp.edge.service import SagaService
 from saga_mcp.edge.status import list_view, saga_view
 from saga_mcp.edge.wording import Names
-from saga_mcp.engine.port import Caller
+from saga_mcp.engine.port import Caller, EngineSettings
 from saga_mcp.engine.waiting import OnProgress
 from saga_mcp.tools.unsent import InvalidArguments
 from saga_tools.server import Report
@@ -94,6 +94,11 @@ class _Savepoint(_Arguments):
     name: Annotated[_Name, Field(description=descriptions.SAVEPOINT_NAME)]
 
 
+class _Revert(_Arguments):
+    saga_id: Annotated[str, Field(description=descriptions.REVERTED_ID)]
+    reason: Annotated[_Text, Field(description=descriptions.REASON)] = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Control:
     """A control tool: how it is listed, and what a call of it does."""
@@ -131,18 +136,32 @@ async def _abort(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> 
     look = Look.at(saga, await _paused(desk, saga))
     if saga.abort_wanted is not None:
         return refusal("step_unsettled", wording.abort_deferred(saga, desk.names), look=look)
-    if saga.phase is Phase.COMPENSATING and not desk.service.works:
-        return refusal("log_unavailable", wording.abort_only_recorded(saga), look=look)
+    if mark is not None and saga.phase is Phase.ACTIVE and not look.needs_person:
+        return _told(look, wording.back_at(look, mark, deadline(look, desk.service.settings)))
+    return _told_of_rollback(desk, look)
+
+
+def _told_of_rollback(desk: Desk, look: Look) -> types.CallToolResult:
+    if look.saga.phase is Phase.COMPENSATING and not desk.service.works:
+        return refusal("log_unavailable", wording.abort_only_recorded(look.saga), look=look)
     text = wording.trailing(look, 0, desk.names)
-    if look.needs_person:
-        return refusal("needs_person", text, look=look)
-    if mark is not None and saga.phase is Phase.ACTIVE:
-        text = wording.back_at(look, mark, deadline(look, desk.service.settings))
-    return _told(look, text)
+    return refusal("needs_person", text, look=look) if look.needs_person else _told(look, text)
 
 
 async def _paused(desk: Desk, saga: Saga) -> Mapping[str, Pause]:
     return await desk.service.paused() if saga.phase is Phase.COMPENSATING else {}
+
+
+async def _revert(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
+    arguments = _read(_Revert, given)
+    saga = await desk.service.revert(
+        read_saga_id(arguments.saga_id),
+        by="agent",
+        reason=arguments.reason,
+        agent=True,
+        on_progress=None if caller.report is None else _reporting(caller.report),
+    )
+    return _told_of_rollback(desk, Look.at(saga, await _paused(desk, saga)))
 
 
 def _reporting(report: Report) -> OnProgress:
@@ -237,10 +256,10 @@ _TOLD: JsonObject = {
 _VIEW: JsonObject = {
     "type": "object",
     "properties": {
-        **dict.fromkeys(("saga_id", "state", "phase", "summary", "purpose", "reason"), _TEXT),
+        **dict.fromkeys(("saga_id", "state", "phase", "summary", "purpose", "reason", "reverts"), _TEXT),
         "cause": {"type": "object"},
         "abort_wanted": {"type": "boolean"},
-        **dict.fromkeys(("savepoints", "next"), _TEXTS),
+        **dict.fromkeys(("savepoints", "next", "reverted_by"), _TEXTS),
         **dict.fromkeys(("items", "undo_plan", "steps", "sagas"), _ENTRIES),
         **dict.fromkeys(("items_not_shown", "undo_plan_not_shown", "sagas_not_shown", "next_after_step"), _COUNT),
         "saga": FACTS_SCHEMA,
@@ -277,7 +296,7 @@ _REPEATABLE = _SAFE.model_copy(update={"idempotent_hint": True})
 _UNDOES = types.ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=True)
 _READS = types.ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 
-CONTROLS: Mapping[str, Control] = {
+_ALL: Mapping[str, Control] = {
     control.listed.name: control
     for control in (
         Control(listed=_listed("saga_begin", descriptions.BEGIN, _Begin, _TOLD, _SAFE), run=_begin),
@@ -287,6 +306,15 @@ CONTROLS: Mapping[str, Control] = {
         Control(
             listed=_listed("saga_savepoint", descriptions.SAVEPOINT, _Savepoint, _TOLD, _REPEATABLE), run=_savepoint
         ),
+        Control(listed=_listed("saga_revert", descriptions.REVERT, _Revert, _TOLD, _UNDOES), run=_revert),
     )
 }
 """In the order in which they are listed, before all governed tools: a host that cuts a long list keeps them."""
+
+CONTROL_NAMES = frozenset(_ALL)
+"""No governed tool may have one of these names, whatever the config offers."""
+
+
+def controls(settings: EngineSettings) -> Mapping[str, Control]:
+    """The control tools that agents are offered, by name, in the order in which they are listed."""
+    return {name: control for name, control in _ALL.items() if name != "saga_revert" or settings.agent_may_revert}

@@ -36,6 +36,10 @@ STATUS = (
 SAVEPOINT = (
     "Set a mark in a saga. saga_abort with to_savepoint undoes only what came after it. Setting it again moves it."
 )
+REVERT = (
+    "Undo a committed saga, last step first; the server does it, in a saga of its own. Only when the user asks for it. "
+    "What was changed since is never overwritten: a person is asked. A refusal says who can do it."
+)
 
 SAGA_ID = "id from saga_begin"
 STEP_KEY = "your own name for this call; repeat it to get its result again instead of a second call"
@@ -45,6 +49,7 @@ ACCEPT_FAILED = "numbers of failed steps that may stay undone"
 REASON = "why, for the record"
 TO_SAVEPOINT = "undo only what came after this mark"
 AFTER_STEP = "list the steps after this number"
+REVERTED_ID = "id of the committed saga"
 SAVEPOINT_NAME = "name of the mark"
 
 _UNDOABLE = "Undoable until saga_commit."

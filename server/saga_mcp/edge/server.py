@@ -25,7 +25,7 @@ from saga_mcp.edge import descriptions, refusals, wording
 from saga_mcp.edge.asking import Answered, Asking
 from saga_mcp.edge.caller import caller_of
 from saga_mcp.edge.changes import ListChanges
-from saga_mcp.edge.control import CONTROLS, Desk
+from saga_mcp.edge.control import CONTROL_NAMES, Control, Desk, controls
 from saga_mcp.edge.deadline import deadline
 from saga_mcp.edge.listing import Governed, GovernedTools, nearest
 from saga_mcp.edge.look import Look
@@ -66,7 +66,7 @@ def build_server(
     Raises:
         ValueError: a governed tool has the name of a control tool.
     """
-    if taken := CONTROLS.keys() & catalogue.offered.keys():
+    if taken := CONTROL_NAMES & catalogue.offered.keys():
         raise ValueError(f"tools may not have the names of control tools: {', '.join(sorted(taken))}")
     names = {tool.pair.tool: offered for offered, tool in catalogue.offered.items()}
     residues = {tool.pair.tool: tool.pair.not_restored for tool in catalogue.offered.values()}
@@ -78,8 +78,9 @@ def build_server(
     )
     audit_reads = service.settings.audit_reads
     changes = changes or ListChanges()
+    governed = GovernedTools(catalogue, audit_reads=audit_reads)
     asking = Asking(enabled=service.settings.ask_in_client, names=desk.names)
-    edge = _Edge(desk, GovernedTools(catalogue, audit_reads=audit_reads), _renaming(names), changes, notice, asking)
+    edge = _Edge(desk, controls(service.settings), governed, _renaming(names), changes, notice, asking)
     return Server(
         name,
         version=version("saga-mcp"),
@@ -94,6 +95,7 @@ def build_server(
 @dataclass(slots=True)
 class _Edge:
     desk: Desk
+    controls: Mapping[str, Control]
     governed: Mapping[str, Governed]
     rename: Names
     changes: ListChanges
@@ -106,9 +108,11 @@ class _Edge:
     ) -> types.ListToolsResult:
         """The same list for every connection: control tools, then the catalogue's order."""
         self.changes.seen(ctx)
-        control = (control.listed for control in CONTROLS.values())
+        control = (control.listed for control in self.controls.values())
         there = (
-            tool.listed for name, tool in self.governed.items() if name not in CONTROLS and not tool.listing.missing
+            tool.listed
+            for name, tool in self.governed.items()
+            if name not in CONTROL_NAMES and not tool.listing.missing
         )
         return types.ListToolsResult(tools=[*control, *there])
 
@@ -119,7 +123,7 @@ class _Edge:
         known = caller_of(cast("Mapping[str, object] | None", ctx.meta))
         caller = replace(known, report=_report_of(ctx), ask=self.asking.through(ctx))
         arguments = cast("dict[str, JsonValue]", params.arguments or {})
-        control = CONTROLS.get(params.name)
+        control = self.controls.get(params.name)
         receipt = receipt_of(ctx.request)
         try:
             if control is not None:
@@ -149,7 +153,7 @@ class _Edge:
         offered = params.name
         tool = self.governed.get(offered)
         if tool is None:
-            raise UnknownTool(offered, nearest(offered, [*CONTROLS, *self.governed]))
+            raise UnknownTool(offered, nearest(offered, [*self.controls, *self.governed]))
         arguments = tool.split(cast("dict[str, JsonValue]", params.arguments or {}))
         answered = self.asking.answered(ctx, params)
         if answered is not None:
@@ -259,7 +263,7 @@ def _refusal_of(error: Exception, tool: str, rename: Names) -> types.CallToolRes
         case SagaIdMissing():
             return refusal("saga_id_missing", refusals.refused(error, rename))
         case SagaQuarantined(saga_id=saga_id):
-            text = refusals.quarantined(error, rename, called=tool not in CONTROLS)
+            text = refusals.quarantined(error, rename, called=tool not in CONTROL_NAMES)
             return refusal(error.code, text, saga_id=saga_id)
         case Refused():
             saga_id = cast("str", getattr(error, "saga_id", ""))

@@ -62,6 +62,19 @@ class SagaService(Protocol):
         """Undo."""
         ...
 
+    async def revert(
+        self,
+        saga_id: str,
+        *,
+        by: str,
+        reason: str = "",
+        step: int = 0,
+        agent: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Saga:
+        """Undo a committed saga by a new one."""
+        ...
+
     async def savepoint(self, saga_id: str, name: str) -> Saga:
         """Set a mark."""
         ...

@@ -72,6 +72,8 @@ def saga_view(
                 "cause": _cause(saga, names),
                 "reason": _cut(saga.reason),
                 "abort_wanted": saga.abort_wanted is not None,
+                "reverts": saga.reverts,
+                "reverted_by": [other.revert for other in saga.reverted],
                 "savepoints": marks,
                 "next": [*moves],
                 "items": items_page,
@@ -100,6 +102,7 @@ def _cause(saga: Saga, names: Names) -> JsonValue:
 def _step(saga: Saga, step: Step, names: Names) -> JsonObject:
     shown: JsonObject = {
         "step": step.number,
+        "undoes": step.undoes or None,
         "tool": names(step.tool),
         "kind": step.kind.value,
         "state": step.state.value,

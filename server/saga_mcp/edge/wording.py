@@ -8,7 +8,7 @@ into a text is escaped here, so callers need not remember to.
 from collections.abc import Callable
 from typing import TypeAlias
 
-from saga_mcp.domain.attention import Tally
+from saga_mcp.domain.attention import Tally, reverted_words
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.repeats import OnRepeat, is_asked
 from saga_mcp.domain.saga_decisions import describe_cause
@@ -90,6 +90,8 @@ def _length(seconds: float) -> str:
 
 def _state_words(look: Look, number: int, names: Names, *, long: bool) -> str:
     saga, stuck = look.saga, look.needs_person
+    if saga.reverts:
+        return _revert_words(look, names)
     match saga.phase:
         case Phase.COMPENSATED | Phase.COMPENSATING if stuck:
             return f" NOT FULLY UNDONE: {_waiting(look, names)}. {_NOT_BY_HAND}"
@@ -97,18 +99,32 @@ def _state_words(look: Look, number: int, names: Names, *, long: bool) -> str:
             closed = _CLOSED_ON_REQUEST if saga.cause == "agent" else _CLOSED
             return f" UNDONE: {why(saga, names)}; {_undone(look)}. {closed}"
         case Phase.COMPENSATING:
-            waits = "" if look.held is None else f" {_held_words(*look.held, names)}"
-            return (
-                f" BEING UNDONE: {why(saga, names)}; {undone_so_far(*progress(look.tally))} so far.{waits} {_GOING_ON}"
-            )
+            return f" BEING UNDONE: {why(saga, names)}; {_so_far(look, names)}"
         case Phase.COMMITTED if stuck:
             return f" COMMITTED, and {_waiting(look, names)}. {_NOT_BY_HAND}"
+        case Phase.COMMITTED if saga.reverted:
+            return f" COMMITTED, and {reverted_words(saga)}. saga_status of that one tells how far"
         case Phase.COMMITTED:
             return f" COMMITTED: everything is kept ({look.counts})"
         case Phase.ACTIVE if stuck:
             return f" NEEDS A PERSON: {_waiting(look, names)}. {_NOT_BY_HAND}"
         case Phase.ACTIVE:
             return _open(saga, saga.find_step(number), names, long=long)
+
+
+def _revert_words(look: Look, names: Names) -> str:
+    """How far a saga is that undoes a committed one."""
+    reverts = f" REVERTS {look.saga.reverts}"
+    if look.needs_person:
+        return f"{reverts}, NOT FULLY UNDONE: {_waiting(look, names)}. {_NOT_BY_HAND}"
+    if look.saga.phase is Phase.COMPENSATED:
+        return f"{reverts}: {_undone(look)}. Do not undo anything yourself."
+    return f"{reverts}: {_so_far(look, names)}"
+
+
+def _so_far(look: Look, names: Names) -> str:
+    waits = "" if look.held is None else f" {_held_words(*look.held, names)}"
+    return f"{undone_so_far(*progress(look.tally))} so far.{waits} {_GOING_ON}"
 
 
 _GOING_ON = "Closed to new calls. saga_status tells the end."
@@ -188,6 +204,8 @@ def why(saga: Saga, names: Names) -> str:
             return f'the rule "{escape(detail)}" does not hold{after}'
         case "agent":
             return "saga_abort was called"
+        case "revert":
+            return f"the committed saga {detail} is reverted"
         case _:
             return f"{escape(describe_cause(saga))} aborted it"
 
@@ -294,8 +312,12 @@ def next_moves(look: Look, names: Names, *, busy: bool, deadline: str = "") -> l
     if look.needs_person:
         return ["Tell the user what waits for a person, and stop. Do not repair it with other tools."]
     match saga.phase:
+        case Phase.COMMITTED if saga.reverted:
+            return [f"Nothing here: it is {reverted_words(saga)}. saga_status of that one tells how far."]
         case Phase.COMMITTED:
             return ["Nothing: everything is kept. saga_begin opens another saga."]
+        case Phase.COMPENSATED if saga.reverts:
+            return [f"Tell the user: {saga.reverts} is reverted."]
         case Phase.COMPENSATED:
             return ["Fix the cause and start over once with saga_begin, or tell the user."]
         case Phase.COMPENSATING if look.held is not None:

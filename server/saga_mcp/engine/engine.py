@@ -17,6 +17,7 @@ from saga_mcp.domain.events import Event, SagaOpened
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.person_decisions import resolve_landed
+from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Landing
@@ -44,6 +45,7 @@ from saga_mcp.engine.port import (
 from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.reading import ReadOnlyCalls
 from saga_mcp.engine.relaying import Relaying
+from saga_mcp.engine.reverting import open_revert
 from saga_mcp.engine.steps import Steps
 from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.ticket import Order, plan_of
@@ -273,6 +275,36 @@ class Engine:
             return decided.saga
         await self._driver.wake(decided.saga.id)
         return await settled(decided.saga, deadline, self._shop, self._driver, on_progress)
+
+    async def revert(
+        self,
+        saga_id: str,
+        *,
+        by: str,
+        reason: str = "",
+        step: int = 0,
+        agent: bool = False,
+        on_progress: OnProgress | None = None,
+    ) -> Saga:
+        """Undo a committed saga by a new one, newest step first; answers like `abort`, with the state of the new one.
+
+        Args:
+            saga_id: the committed saga.
+            by: who asks.
+            reason: why.
+            step: only this step; 0: all that can be undone.
+            agent: the agent asks, for which only what is guarded is undone.
+            on_progress: as for `abort`.
+
+        Raises:
+            RevertRefused: it cannot be reverted, or not so; nothing was changed.
+        """
+        self._require_open()
+        deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
+        order = RevertOrder(revert=new_saga_id(), by=by, reason=reason, step=step, agent=agent)
+        begun = await open_revert(self._shop, await self.saga(saga_id), order)
+        await self._driver.wake(begun.id)
+        return await settled(begun, deadline, self._shop, self._driver, on_progress)
 
     async def savepoint(self, saga_id: str, name: str) -> Saga:
         """Set a mark."""

@@ -39,6 +39,10 @@ class EngineSettings:
     """How long a person may take to allow a call, by the wall clock (S9.1)."""
     ask_in_client: bool = False
     """Calls that a person has to allow are also put to the client that made them, where it can ask."""
+    revert_window_s: float = 604800.0
+    """For how long after its commit a saga can be reverted, by the wall clock; 0: not at all (S13)."""
+    agent_may_revert: bool = False
+    """The agent may revert what its undos look at first."""
     audit_reads: bool = False
     """Read-only calls that name a saga are recorded in it (S11.2)."""
 

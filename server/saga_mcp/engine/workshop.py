@@ -23,7 +23,7 @@ from saga_mcp.domain.values import JsonValue, Phase, StepState
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
 from saga_mcp.engine.port import EngineSettings
-from saga_mcp.log.port import AppendUnsettled, Decided, Decision, Owners, PairRow, SagaLog
+from saga_mcp.log.port import AppendUnsettled, Decide, Decided, Decision, Owners, PairRow, SagaLog
 from saga_mcp.tools.hidden import written_key
 from saga_mcp.tools.looks import Looks
 from saga_mcp.tools.pair import KeyFormat, Pair, PairUnreadable
@@ -120,7 +120,7 @@ class Workshop:
 
     def key(self, saga: Saga, number: int) -> str:
         """The idempotency key of a step."""
-        return step_key(saga.realm, saga.id, number)
+        return step_key(saga.realm, *saga.origin(number))
 
     @cached_property
     def looks(self) -> Looks:
@@ -186,10 +186,16 @@ class Workshop:
         """
 
         def decide_on(saga: Saga) -> Decision:
-            return Decision(
-                events=decider(saga, Driving(self.driver, lambda step: self._bind(saga, step))), pairs=pairs
-            )
+            return Decision(events=decider(saga, self.driving(saga)), pairs=pairs)
 
+        return await self.append(saga_id, decide_on, settle_within_s=settle_within_s)
+
+    def driving(self, saga: Saga) -> Driving:
+        """Who decides here on a saga."""
+        return Driving(self.driver, lambda step: self._bind(saga, step))
+
+    async def append(self, saga_id: str, decide_on: Decide, *, settle_within_s: float = math.inf) -> Decided:
+        """Append what a decision of the log's own kind makes of the saga's current state; otherwise as `decide`."""
         judged: set[tuple[str, int]] = set()
         try:
             while True:
@@ -253,10 +259,11 @@ class Workshop:
         """What the step's undo and probe may look at."""
         pair = self._pairs.get(step.plan.pair_hash)
         form = pair.key_format if isinstance(pair, Pair) else KeyFormat.BASE32
+        done_in, number = saga.origin(step.number)
         return StepFacts(
-            saga_id=saga.id,
+            saga_id=done_in,
             tool=step.tool,
-            number=step.number,
+            number=number,
             key=written_key(self.key(saga, step.number), form),
             args=step.plan.args,
             result=result,

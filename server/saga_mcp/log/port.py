@@ -29,11 +29,22 @@ class PairRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """A saga that begins together with what another one's decision appends: both are stored, or neither is."""
+
+    saga_id: str
+    """Of its own: no other saga has it."""
+    events: tuple[Event, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What a decision appends. No events: nothing is written, the caller just reads a true state."""
 
     events: tuple[Event, ...] = ()
     pairs: tuple[PairRow, ...] = ()
+    opens: Opening | None = None
+    """Only beside events of its own, which tell who was first."""
 
 
 Decide: TypeAlias = Callable[[Saga], Decision]
@@ -82,6 +93,8 @@ class SagaRow:
     seq: int
     opened_at: float
     updated_at: float
+    reverted_by: str = ""
+    """Ids of the sagas that undo it after its commit, separated by blanks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from saga_mcp.cli.checking.schemas import is_open, properties
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.problems import KeyPath, did_you_mean
 from saga_mcp.domain.values import Kind
-from saga_mcp.edge.control import CONTROLS
+from saga_mcp.edge.control import CONTROL_NAMES
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.presets import load_preset
 from saga_mcp.tools.upstream.declared import LONGEST_NAME, DeclaredUpstream, DeclaredUpstreamTool, Program
@@ -89,7 +89,7 @@ class Comparison:
         if not declared.listed:
             return
         offered = declared.offered
-        if offered in CONTROLS:
+        if offered in CONTROL_NAMES:
             message = f"would be offered as {offered}, which is a tool of saga-mcp itself: give its upstream a prefix"
             self.findings.problem(path, message)
         prefix = self.upstream.prefix

@@ -24,7 +24,7 @@ from saga_mcp.domain.events import Event
 from saga_mcp.domain.holding import taken
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import dump_json, encode
-from saga_mcp.log.port import Append, Decide, Decided, PairRow, SagaKeyTaken
+from saga_mcp.log.port import Append, Decide, Decided, Opening, PairRow, SagaKeyTaken
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
@@ -68,6 +68,8 @@ class _Draft:
     before: Saga
     saga: Saga
     outcomes: list[Outcome] = field(default_factory=list["Outcome"])
+    opened: list[_Draft] = field(default_factory=list["_Draft"])
+    """Sagas that begin together with what is appended to this one."""
     rows: list[Mapping[str, Any]] = field(default_factory=list[Mapping[str, Any]])
     pairs: list[PairRow] = field(default_factory=list[PairRow])
     alerts: list[Alert] = field(default_factory=list[Alert])
@@ -152,19 +154,18 @@ class Batches:
         for index, (saga_id, _) in enumerate(requests):
             by_saga.setdefault(saga_id, []).append(index)
         outcomes: dict[int, Outcome] = {}
-        rows: list[Mapping[str, Any]] = []
         pairs: dict[str, PairRow] = {}
         sagas: dict[str, Saga] = {}
         drafts: list[_Draft] = []
         for saga_id, indices in by_saga.items():
             draft = self._decide(connection, saga_id, [requests[index][1] for index in indices], batch_id, sagas)
             outcomes.update(zip(indices, draft.outcomes, strict=True))
-            rows.extend(draft.rows)
             pairs.update({one.hash: one for one in draft.pairs})
             if draft.saga.opened:
                 sagas[saga_id] = draft.saga
-            if draft.rows:
-                drafts.append(draft)
+            sagas.update({each.saga.id: each.saga for each in draft.opened})
+            drafts += [each for each in (draft, *draft.opened) if each.rows]
+        rows = [row for draft in drafts for row in draft.rows]
         if pairs:
             self._freeze.run_many(connection, [{"hash": p.hash, "content": self._text(p)} for p in pairs.values()])
         if rows:
@@ -215,6 +216,8 @@ class Batches:
                     if fresh or self._reads.seq(connection, saga_id) == base.seq:
                         return draft
                 elif self._swap(connection, base, draft.saga):
+                    for each in draft.opened:
+                        self._swap(connection, each.before, each.saga)
                     return draft
                 self._folds.drop([saga_id])
                 base = None
@@ -233,21 +236,15 @@ class Batches:
             try:
                 decision = decide(state)
                 then = after(state, decision.events)
-                decided = Decided(before=state, saga=then, alerts=alerts(state, then))
-                rows = [
-                    {
-                        "saga_id": state.id,
-                        "seq": seq,
-                        "type": encoded.type,
-                        "version": encoded.version,
-                        "at": at,
-                        "batch_id": batch_id,
-                        "facts": encoded.facts,
-                        "payload": encoded.payload,
-                    }
-                    for seq, encoded in enumerate(map(encode, decision.events), state.seq + 1)
-                ]
-                take(decided.saga, decision.events)
+                told = alerts(state, then)
+                rows = _rows(state, decision.events, batch_id, at)
+                take(then, decision.events)
+                opened: list[_Draft] = []
+                if decision.opens is not None:
+                    opened.append(_opened(decision.opens, batch_id, at))
+                    take(opened[0].saga, decision.opens.events)
+                of_others = (alert for other in opened for alert in other.alerts)
+                decided = Decided(before=state, saga=then, alerts=(*told, *of_others))
             except DBAPIError:
                 raise  # of the database, not of a decision
             except BaseException as error:  # noqa: BLE001 - raised to the caller whose decision it was; its neighbours go on
@@ -255,9 +252,10 @@ class Batches:
                 continue
             draft.outcomes.append(decided)
             draft.saga = decided.saga
+            draft.opened += opened
             draft.rows += rows
             draft.pairs += decision.pairs
-            draft.alerts += decided.alerts
+            draft.alerts += told
         return draft
 
     def _swap(self, connection: Connection, old: Saga, new: Saga) -> bool:
@@ -294,6 +292,30 @@ class Batches:
             raise SagaKeyTaken(new.key, holder)
 
 
+def _opened(opening: Opening, batch_id: str, at: float) -> _Draft:
+    """A saga that begins together with what is appended to another one."""
+    new = Saga(id=opening.saga_id)
+    saga = after(new, opening.events)
+    return _Draft(new, saga, rows=_rows(new, opening.events, batch_id, at), alerts=[*alerts(new, saga)])
+
+
+def _rows(state: Saga, events: Sequence[Event], batch_id: str, at: float) -> list[Mapping[str, Any]]:
+    """The rows of events that follow a state."""
+    return [
+        {
+            "saga_id": state.id,
+            "seq": seq,
+            "type": encoded.type,
+            "version": encoded.version,
+            "at": at,
+            "batch_id": batch_id,
+            "facts": encoded.facts,
+            "payload": encoded.payload,
+        }
+        for seq, encoded in enumerate(map(encode, events), state.seq + 1)
+    ]
+
+
 def _projection(state: Saga, at: float) -> dict[str, Any]:
     items = len(attention.items(state))
     return {
@@ -307,12 +329,13 @@ def _projection(state: Saga, at: float) -> dict[str, Any]:
         "steps": len(state.steps),
         "seq": state.seq,
         "updated_at": at,
+        "reverted_by": " ".join(other.revert for other in state.reverted),
         "idles": attention.idles(state),
         "of_realm": state.realm,
     }
 
 
-_MOVED = ("phase", "state", "driver", "busy", "open", "items", "steps", "seq", "updated_at")
+_MOVED = ("phase", "state", "driver", "busy", "open", "items", "steps", "seq", "updated_at", "reverted_by")
 
 _WATCHED_S = select(realm.c.observed_s).where(realm.c.name == bindparam("of_realm"))
 _NOW = func.coalesce(_WATCHED_S.scalar_subquery(), literal_column("0.0"))

@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
 
-EPOCH: Final = 5
+EPOCH: Final = 6
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -55,6 +55,7 @@ saga: Final = Table(
     Column("opened_at", Float, nullable=False),
     Column("updated_at", Float, nullable=False),
     Column("idle_from_s", Float),
+    Column("reverted_by", String, nullable=False, server_default=""),
     Index("saga_newest", "realm", "opened_at"),
     Index("saga_open", "realm", "opened_at", sqlite_where=text("open"), postgresql_where=text("open")),
     Index("saga_busy", "realm", "opened_at", sqlite_where=text("busy"), postgresql_where=text("busy")),
