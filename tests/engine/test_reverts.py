@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.world.server import SETTINGS, Server, served, settles_at_once
 
 from saga_mcp.domain.attention import summary
 from saga_mcp.domain.errors import LogUnavailable, RevertRefused
-from saga_mcp.domain.events import SagaReverted
+from saga_mcp.domain.events import Event, SagaReverted
 from saga_mcp.domain.person_decisions import exempt, overwrite
 from saga_mcp.domain.values import ItemKind
 from saga_mcp.log.port import SagaLog
@@ -43,6 +44,11 @@ async def committed(server: Server) -> str:
         await server.call("write", saga_id, name=name, text=text)
     await server.commit(saga_id)
     return saga_id
+
+
+async def says(server: Server, saga_id: str, step: int, verb: Callable[..., tuple[Event, ...]]) -> None:
+    """A person settles what waits at a step."""
+    await server.engine.decide_item(saga_id, lambda now, driving: verb(now, step, by="ada", note="", driving=driving))
 
 
 def there(files: Files) -> dict[str, bytes | None]:
@@ -71,8 +77,7 @@ async def test_a_later_edit_of_a_person_stops_the_revert_and_is_not_overwritten(
         assert there(files) == {"a": b"one", "b": b"mine", "c": b"untouched"}
         (item,) = await server.items(new.id)
         assert (item.kind, new.step(item.step).undoes) == (ItemKind.GUARD_CONFLICT, 2)
-        kept = lambda now, driving: exempt(now, item.step, by="ada", note="", driving=driving)  # noqa: E731 - one use
-        await server.engine.decide_item(new.id, kept)
+        await says(server, new.id, item.step, exempt)
         await server.rest(new.id)
         assert there(files) == {"a": b"zero", "b": b"mine", "c": b"untouched"}
         assert summary(await server.engine.saga(new.id)) == "compensated: 2 undone, 1 exempt (ada), 0 open"
@@ -84,8 +89,7 @@ async def test_a_person_may_say_that_the_later_edit_goes(files: Files, tmp_path:
         files.put("b", b"mine")
         new = await server.engine.revert(old, by="ada")
         (item,) = await server.items(new.id)
-        lost = lambda now, driving: overwrite(now, item.step, by="ada", note="", driving=driving)  # noqa: E731 - one use
-        await server.engine.decide_item(new.id, lost)
+        await says(server, new.id, item.step, overwrite)
         await server.rest(new.id)
         assert there(files) == BEFORE
 
@@ -184,9 +188,7 @@ async def _finished(server: Server, saga_id: str) -> None:
         await server.rest(saga_id)
         for item in await server.items(saga_id):
             assert item.kind is ItemKind.GUARD_CONFLICT
-            n = item.step
-            ours = lambda now, driving, n=n: overwrite(now, n, by="ada", note="", driving=driving)  # noqa: E731 - one use
-            await server.engine.decide_item(saga_id, ours)
+            await says(server, saga_id, item.step, overwrite)
     assert await server.state(saga_id) == "compensated"
 
 
