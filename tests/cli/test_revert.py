@@ -6,7 +6,6 @@ import json
 
 import pytest
 from tests.cli.project import Project, here, in_a_terminal
-from tests.cli.test_items import in_doubt
 
 from saga_mcp.app import App
 from saga_mcp.domain.state import Saga
@@ -133,14 +132,6 @@ def test_what_cannot_be_reverted_is_refused_and_nothing_is_changed(
     assert here(project, "revert", saga.id, "--yes", "--json") == 1
     assert '"code": "revert_refused"' in capsys.readouterr().out
     assert now(project, saga.id).seq == before
-
-
-def test_what_waits_for_a_person_is_settled_before(project: Project, capsys: Capture) -> None:
-    saga = in_doubt(project)
-    assert here(project, "resolve", f"{saga.id}.2", "--absent", "--yes") == 0
-    capsys.readouterr()
-    assert here(project, "revert", saga.id, "--yes") == 1
-    assert "it was not kept" in capsys.readouterr().err
 
 
 def test_nobody_can_be_asked_and_an_item_is_no_saga(project: Project) -> None:

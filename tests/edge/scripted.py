@@ -30,6 +30,7 @@ from saga_mcp.domain.events import (
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.pausing import Pause
+from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.edge.server import build_server
@@ -194,18 +195,9 @@ class Script:
         assert on_progress is None
         return self._state("abort", saga_id=saga_id, cause=cause, by=by, reason=reason, to_savepoint=to_savepoint)
 
-    async def revert(
-        self,
-        saga_id: str,
-        *,
-        by: str,
-        reason: str = "",
-        step: int = 0,
-        agent: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> Saga:
+    async def revert(self, saga_id: str, order: RevertOrder, on_progress: OnProgress | None = None) -> Saga:
         assert on_progress is None
-        return self._state("revert", saga_id=saga_id, by=by, reason=reason, step=step, agent=agent)
+        return self._state("revert", saga_id=saga_id, order=order)
 
     async def savepoint(self, saga_id: str, name: str) -> Saga:
         return self._state("savepoint", saga_id=saga_id, name=name)

@@ -20,6 +20,7 @@ from saga_mcp.domain.attention import summary
 from saga_mcp.domain.errors import LogUnavailable, RevertRefused
 from saga_mcp.domain.events import Event, SagaReverted
 from saga_mcp.domain.person_decisions import exempt, overwrite
+from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.values import ItemKind
 from saga_mcp.log.port import SagaLog
 
@@ -59,7 +60,7 @@ async def test_a_committed_saga_is_undone_newest_first_and_stays_committed(files
     async with served(tmp_path / "saga.db", tools=files.registry) as server:
         old = await committed(server)
         files.sent.clear()
-        new = await server.engine.revert(old, by="ada", reason="wrong customer")
+        new = await server.engine.revert(old, RevertOrder(by="ada", reason="wrong customer"))
         assert there(files) == BEFORE
         assert files.sent == ["restore(a)", "restore(b)", "restore(a)"]
         assert summary(new) == "compensated: 3 undone, 0 open"
@@ -73,7 +74,7 @@ async def test_a_later_edit_of_a_person_stops_the_revert_and_is_not_overwritten(
     async with served(tmp_path / "saga.db", tools=files.registry) as server:
         old = await committed(server)
         files.put("b", b"mine")
-        new = await server.engine.revert(old, by="ada")
+        new = await server.engine.revert(old, RevertOrder(by="ada"))
         assert there(files) == {"a": b"one", "b": b"mine", "c": b"untouched"}
         (item,) = await server.items(new.id)
         assert (item.kind, new.step(item.step).undoes) == (ItemKind.GUARD_CONFLICT, 2)
@@ -87,7 +88,7 @@ async def test_a_person_may_say_that_the_later_edit_goes(files: Files, tmp_path:
     async with served(tmp_path / "saga.db", tools=files.registry) as server:
         old = await committed(server)
         files.put("b", b"mine")
-        new = await server.engine.revert(old, by="ada")
+        new = await server.engine.revert(old, RevertOrder(by="ada"))
         (item,) = await server.items(new.id)
         await says(server, new.id, item.step, overwrite)
         await server.rest(new.id)
@@ -97,11 +98,11 @@ async def test_a_person_may_say_that_the_later_edit_goes(files: Files, tmp_path:
 async def test_a_saga_is_reverted_once_and_its_revert_is_none_that_can_be(files: Files, tmp_path: Path) -> None:
     async with served(tmp_path / "saga.db", tools=files.registry) as server:
         old = await committed(server)
-        new = await server.engine.revert(old, by="ada")
+        new = await server.engine.revert(old, RevertOrder(by="ada"))
         with pytest.raises(RevertRefused, match=f"reverted by {new.id} already"):
-            await server.engine.revert(old, by="ada")
+            await server.engine.revert(old, RevertOrder(by="ada"))
         with pytest.raises(RevertRefused, match="was not kept"):
-            await server.engine.revert(new.id, by="ada")
+            await server.engine.revert(new.id, RevertOrder(by="ada"))
         assert len(files.sent) == 6
 
 
@@ -115,7 +116,7 @@ async def test_of_two_processes_that_revert_at_once_exactly_one_does(files: File
 
         async def revert(server: Server) -> None:
             try:
-                opened.append((await server.engine.revert(old, by="ada")).id)
+                opened.append((await server.engine.revert(old, RevertOrder(by="ada"))).id)
             except RevertRefused as error:
                 refused.append(str(error))
 
@@ -150,7 +151,7 @@ async def test_a_death_around_any_durable_write_loses_and_doubles_nothing(
         async with served(database, tools=files.registry, adjust=settles_at_once) as second:
             reverted = (await second.engine.saga(old)).reverted
             assert bool(reverted) == (at > 1 or stored)
-            new = reverted[0].revert if reverted else (await second.engine.revert(old, by="ada")).id
+            new = reverted[0].revert if reverted else (await second.engine.revert(old, RevertOrder(by="ada"))).id
             await _finished(second, new)
             assert (await second.engine.saga(old)).reverted[0].revert == new
             assert len(await second.log.sagas("ledger")) == 2
@@ -176,7 +177,7 @@ async def _dies_reverting(files: Files, database: Path, old: str, *, at: int, st
                 life.cancel_scope.cancel()
 
             life.start_soon(death)
-            await server.engine.revert(old, by="ada")
+            await server.engine.revert(old, RevertOrder(by="ada"))
             life.cancel_scope.cancel()
             return False
         return True
@@ -202,9 +203,9 @@ async def test_a_log_that_does_not_say_whether_it_stored_a_revert_is_asked(
     async with served(tmp_path / "saga.db", tools=files.registry, wrap=doubtful) as server:
         old = await committed(server)
         with contextlib.suppress(LogUnavailable):
-            await server.engine.revert(old, by="ada")
+            await server.engine.revert(old, RevertOrder(by="ada"))
         if not (await server.engine.saga(old)).reverted:
-            await server.engine.revert(old, by="ada")
+            await server.engine.revert(old, RevertOrder(by="ada"))
         (reverted,) = (await server.engine.saga(old)).reverted
         await server.rest(reverted.revert)
         assert there(files) == BEFORE
@@ -216,7 +217,7 @@ async def test_an_undo_has_the_key_of_the_step_that_was_done(world: World, tmp_p
         old = await server.begin()
         await server.call("book", old, item="seat")
         await server.commit(old)
-        await server.engine.revert(old, by="ada")
+        await server.engine.revert(old, RevertOrder(by="ada"))
     booked, unbooked = [line for line in world.lines if line.event == "did"]
     assert (booked.tool, unbooked.tool) == ("book", "unbook")
     assert unbooked.key == booked.key
@@ -238,9 +239,9 @@ async def test_a_saga_can_be_reverted_for_as_long_as_the_config_says(
     async with served(database, tools=files.registry, settings=settings, clock=Later(days)) as server:
         if why:
             with pytest.raises(RevertRefused, match=why):
-                await server.engine.revert(old, by="ada")
+                await server.engine.revert(old, RevertOrder(by="ada"))
         else:
-            await server.engine.revert(old, by="ada")
+            await server.engine.revert(old, RevertOrder(by="ada"))
     assert there(files) == (LEFT if why else BEFORE)
 
 
@@ -261,7 +262,7 @@ async def test_the_agent_reverts_only_what_is_looked_at_first(world: World, tmp_
         await server.call("book", old, item="seat")
         await server.commit(old)
         with pytest.raises(RevertRefused, match=f"ask the operator: `saga-mcp revert {old}`"):
-            await server.engine.revert(old, by="agent", agent=True)
+            await server.engine.revert(old, RevertOrder(by="agent", agent=True))
         assert [line.tool for line in world.lines if line.event == "did"] == ["book"]
         assert not (await server.engine.saga(old)).reverted
 
@@ -274,15 +275,15 @@ async def test_past_its_pivot_a_person_undoes_a_saga_step_by_step(world: World, 
         await server.call("send_mail", old, to="ada")
         await server.commit(old)
         with pytest.raises(RevertRefused, match=f"point of no return.*saga-mcp revert {old} --step 2"):
-            await server.engine.revert(old, by="ada")
+            await server.engine.revert(old, RevertOrder(by="ada"))
         with pytest.raises(RevertRefused, match="step 3 is none that can be undone; these can: 2, 1"):
-            await server.engine.revert(old, by="ada", step=3)
-        first = await server.engine.revert(old, by="ada", step=1)
+            await server.engine.revert(old, RevertOrder(by="ada", step=3))
+        first = await server.engine.revert(old, RevertOrder(by="ada", step=1))
         assert [line.args["item"] for line in world.lines if line.tool == "unbook" and line.event == "did"] == ["seat"]
         assert summary(await server.engine.saga(old)).endswith(f"; reverted by {first.id} (step 1)")
         with pytest.raises(RevertRefused, match="these can: 2"):
-            await server.engine.revert(old, by="ada", step=1)
-        second = await server.engine.revert(old, by="ada", step=2)
+            await server.engine.revert(old, RevertOrder(by="ada", step=1))
+        second = await server.engine.revert(old, RevertOrder(by="ada", step=2))
         assert summary(await server.engine.saga(old)).endswith(
             f"; reverted by {first.id} (step 1), {second.id} (step 2)"
         )

@@ -60,15 +60,15 @@ def revert(  # noqa: PLR0913 - its options
     saga_id = saga_named(name)
     who = person(by)
     ground = stand_on(config)
+    order = RevertOrder(by=who, reason=note[:200], step=step)
     said: list[str] = []
 
     async def foresee(log: SagaLog, saga: Saga) -> Foreseen:
-        order = RevertOrder(revert="", by=who, step=step)
         plan = await foreseen(saga, order, log, ground.loaded.settings, SystemClock())
         return await _foreseen(log, saga, plan)
 
     async def decide(engine: Engine) -> Saga:
-        begun = await engine.revert(saga_id, by=who, reason=note[:200], step=step)
+        begun = await engine.revert(saga_id, order)
         said.append(f"{saga_id} stays committed and is reverted by {begun.id}.")
         return begun
 

@@ -59,8 +59,6 @@ class RevertPlan:
 class RevertOrder:
     """What is to be reverted, and who asks for it."""
 
-    revert: str
-    """Id of the saga that is to be opened."""
     by: str
     reason: str = ""
     step: int = 0
@@ -71,6 +69,8 @@ class RevertOrder:
     """How long ago the saga was committed, by the wall clock."""
     window_s: float = 0.0
     """For how long after that it can be reverted; 0: not at all."""
+    revert: str = ""
+    """Id of the saga that is to be opened."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

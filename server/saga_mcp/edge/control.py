@@ -15,6 +15,7 @@ from pydantic_core import ErrorDetails
 
 from saga_mcp.domain.attention import tally
 from saga_mcp.domain.pausing import Pause
+from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue, Phase
 from saga_mcp.edge import descriptions, refusals, wording
@@ -154,13 +155,9 @@ async def _paused(desk: Desk, saga: Saga) -> Mapping[str, Pause]:
 
 async def _revert(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
     arguments = _read(_Revert, given)
-    saga = await desk.service.revert(
-        read_saga_id(arguments.saga_id),
-        by="agent",
-        reason=arguments.reason,
-        agent=True,
-        on_progress=None if caller.report is None else _reporting(caller.report),
-    )
+    order = RevertOrder(by="agent", reason=arguments.reason, agent=True)
+    progress = None if caller.report is None else _reporting(caller.report)
+    saga = await desk.service.revert(read_saga_id(arguments.saga_id), order, progress)
     return _told_of_rollback(desk, Look.at(saga, await _paused(desk, saga)))
 
 

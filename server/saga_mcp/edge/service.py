@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from saga_mcp.domain.pausing import Pause
+from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.engine.port import Answer, Caller, CallReply, EngineSettings, Receipt, Relay
@@ -62,16 +63,7 @@ class SagaService(Protocol):
         """Undo."""
         ...
 
-    async def revert(
-        self,
-        saga_id: str,
-        *,
-        by: str,
-        reason: str = "",
-        step: int = 0,
-        agent: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> Saga:
+    async def revert(self, saga_id: str, order: RevertOrder, on_progress: OnProgress | None = None) -> Saga:
         """Undo a committed saga by a new one."""
         ...
 

@@ -276,32 +276,14 @@ class Engine:
         await self._driver.wake(decided.saga.id)
         return await settled(decided.saga, deadline, self._shop, self._driver, on_progress)
 
-    async def revert(
-        self,
-        saga_id: str,
-        *,
-        by: str,
-        reason: str = "",
-        step: int = 0,
-        agent: bool = False,
-        on_progress: OnProgress | None = None,
-    ) -> Saga:
+    async def revert(self, saga_id: str, order: RevertOrder, on_progress: OnProgress | None = None) -> Saga:
         """Undo a committed saga by a new one, newest step first; answers like `abort`, with the state of the new one.
-
-        Args:
-            saga_id: the committed saga.
-            by: who asks.
-            reason: why.
-            step: only this step; 0: all that can be undone.
-            agent: the agent asks, for which only what is guarded is undone.
-            on_progress: as for `abort`.
 
         Raises:
             RevertRefused: it cannot be reverted, or not so; nothing was changed.
         """
         self._require_open()
         deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
-        order = RevertOrder(revert=new_saga_id(), by=by, reason=reason, step=step, agent=agent)
         begun = await open_revert(self._shop, await self.saga(saga_id), order)
         await self._driver.wake(begun.id)
         return await settled(begun, deadline, self._shop, self._driver, on_progress)

@@ -11,18 +11,10 @@ from saga_mcp.domain.errors import SagaNotFound
 from saga_mcp.domain.reverting import RevertOrder, RevertPlan, plan_revert, revert
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.first_turn import new_saga_id
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import Decision, Opening, SagaLog
-
-
-async def timed(order: RevertOrder, saga: Saga, log: SagaLog, settings: EngineSettings, clock: Clock) -> RevertOrder:
-    """The order with what the log, the config and the clock say about when it comes."""
-    age_s = 0.0
-    if saga.committed_seq:
-        committed = await log.history(saga.id, after_seq=saga.committed_seq - 1, limit=1)
-        age_s = clock.wall() - committed[0].at
-    return replace(order, age_s=age_s, window_s=settings.revert_window_s)
 
 
 async def foreseen(saga: Saga, order: RevertOrder, log: SagaLog, settings: EngineSettings, clock: Clock) -> RevertPlan:
@@ -31,7 +23,7 @@ async def foreseen(saga: Saga, order: RevertOrder, log: SagaLog, settings: Engin
     Raises:
         RevertRefused: it would do nothing, and why.
     """
-    return plan_revert(saga, await timed(order, saga, log, settings, clock))
+    return plan_revert(saga, await _timed(order, saga, log, settings, clock))
 
 
 async def open_revert(shop: Workshop, saga: Saga, order: RevertOrder) -> Saga:
@@ -43,7 +35,7 @@ async def open_revert(shop: Workshop, saga: Saga, order: RevertOrder) -> Saga:
         LogUnavailable: nothing was stored.
         AppendUnsettled: it is not known whether it was.
     """
-    order = await timed(order, saga, shop.log, shop.settings, shop.clock)
+    order = replace(await _timed(order, saga, shop.log, shop.settings, shop.clock), revert=new_saga_id())
     begun: list[Saga] = []
 
     def decide_on(now: Saga) -> Decision:
@@ -55,3 +47,12 @@ async def open_revert(shop: Workshop, saga: Saga, order: RevertOrder) -> Saga:
 
     await shop.append(saga.id, decide_on, settle_within_s=shop.settings.reply_within_s)
     return begun[0]
+
+
+async def _timed(order: RevertOrder, saga: Saga, log: SagaLog, settings: EngineSettings, clock: Clock) -> RevertOrder:
+    """The order with what the log, the config and the clock say about when it comes."""
+    age_s = 0.0
+    if saga.committed_seq:
+        committed = await log.history(saga.id, after_seq=saga.committed_seq - 1, limit=1)
+        age_s = clock.wall() - committed[0].at
+    return replace(order, age_s=age_s, window_s=settings.revert_window_s)
