@@ -11,6 +11,7 @@ from tests.domain.walk import Edge, Walk
 
 from saga_mcp.domain import events as e
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state
+from saga_mcp.domain.results import last_succeeded
 from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import (
@@ -32,6 +33,13 @@ def check_state(walk: Walk, saga: Saga) -> None:
     """Note everything that is wrong with one state."""
     for what in wrong_with(saga):
         walk.blame(what, saga)
+
+
+def plainly_last(saga: Saga, before: float) -> tuple[Step, ...]:
+    """The last step of each tool, by order key, among those that succeeded and are not undone: S9.3 word by word."""
+    done = [step for step in saga.steps if step.state is StepState.SUCCEEDED and step.order < before]
+    last = {step.tool: step for step in sorted(done, key=lambda step: step.order)}
+    return tuple(sorted(last.values(), key=lambda step: step.order))
 
 
 def check_edge(walk: Walk, edge: Edge) -> None:
@@ -92,6 +100,9 @@ def _wrong_counters(saga: Saga) -> Iterator[str]:
         yield "a step that nobody looks at is due for something"
     if list(saga.loose) != sorted({s.number for s in saga.steps if s.loose}):
         yield "the loose steps are not the ones that are"
+    for bound in {saga.next_seq, *(step.intent_seq for step in saga.steps)}:
+        if last_succeeded(saga, bound) != plainly_last(saga, bound):
+            yield "the last results are not those of what succeeded and is not undone"
     yield from _wrong_pivot(saga)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from tests.world.reading import World
 from tests.world.server import eventually, served
 
 from saga_mcp.domain.values import Phase
+from saga_mcp.domain.vector import Vector
 from saga_mcp.tools import rules
 from saga_tools.server import RegisteredInvariant
 
@@ -112,3 +113,25 @@ async def test_a_rule_is_not_asked_once_the_saga_is_being_undone(world: World, d
         await server.rest(saga_id)
     assert slow.seen == []
     assert world.standing == []
+
+
+async def test_what_rules_judge_costs_no_more_in_a_long_saga_than_in_a_short_one(
+    world: World, database: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    iterated: list[int] = []
+    items = Vector.__iter__
+
+    def counted(vector: Vector[object]) -> Iterator[object]:
+        iterated.append(len(vector))
+        return items(vector)
+
+    async with served(database) as server:
+        saga_id = await server.begin()
+        monkeypatch.setattr(Vector, "__iter__", counted)
+        costs = list[int]()
+        for number in range(40):
+            iterated.clear()
+            await server.call("reserve", saga_id, item=f"i{number}")
+            costs.append(sum(iterated))
+    assert len(world.standing) == 40
+    assert costs[30] == costs[10]

@@ -236,6 +236,8 @@ class Saga:
     steps: Vector[Step] = field(default_factory=Vector[Step])
     undo_stack: Vector[int] = field(default_factory=Vector[int])
     """Numbers of steps that left `intended`, by order key; settled ones are dropped from its top."""
+    succeeded: tuple[tuple[str, Vector[int]], ...] = ()
+    """By tool: numbers of its steps that succeeded, by order key; others are dropped from the top of each (S9.3)."""
     unended: int = 0
     """Steps in `intended`."""
     in_doubt: int = 0

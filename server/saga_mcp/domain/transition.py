@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from saga_mcp.domain.copying import replace
 from saga_mcp.domain.errors import IllegalTransition
 from saga_mcp.domain.state import Saga, Step
@@ -71,6 +73,7 @@ def _with_step(saga: Saga, old: Step | None, new: Step, *, idle: bool, acknowled
         in_doubt=saga.in_doubt + _is(new, StepState.IN_DOUBT) - _is(old, StepState.IN_DOUBT),
         running=saga.running + _runs(new) - _runs(old),
         undo_stack=_restack(saga.undo_stack, steps, old, new),
+        succeeded=_ranked(saga.succeeded, steps, old, new),
         loose=_listed(saga.loose, new.number, new.loose),
         unheard=_listed(saga.unheard, new.number, new.reply_lost),
         pivot=pivot,
@@ -108,6 +111,26 @@ def _restack(stack: Vector[int], steps: Vector[Step], old: Step | None, new: Ste
     while keep and steps[stack[keep - 1] - 1].settled:
         keep -= 1
     return stack if keep == len(stack) else stack.shortened(keep)
+
+
+def _ranked(
+    ranks: tuple[tuple[str, Vector[int]], ...], steps: Vector[Step], old: Step | None, new: Step
+) -> tuple[tuple[str, Vector[int]], ...]:
+    """What succeeded, by tool, after one step changed. What lies below another one may be there in vain."""
+    has_succeeded = new.state is StepState.SUCCEEDED
+    if _is(old, StepState.SUCCEEDED) == has_succeeded:
+        return ranks
+    others = dict(ranks)
+    stack = others.pop(new.tool, Vector[int]())
+    if has_succeeded:
+        newest = not stack or steps[stack[-1] - 1].order < new.order
+        stack = _push(stack, steps, new, first_time=newest)
+    keep = len(stack)
+    while keep and steps[stack[keep - 1] - 1].state is not StepState.SUCCEEDED:
+        keep -= 1
+    if keep:
+        others[new.tool] = stack.shortened(keep)
+    return tuple(sorted(others.items(), key=itemgetter(0)))
 
 
 def _push(stack: Vector[int], steps: Vector[Step], step: Step, *, first_time: bool) -> Vector[int]:

@@ -17,9 +17,10 @@ from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.ids import step_key
+from saga_mcp.domain.results import last_succeeded
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing
-from saga_mcp.domain.values import JsonValue, Phase, StepState
+from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
 from saga_mcp.engine.port import EngineSettings
@@ -75,8 +76,8 @@ class _Results(Mapping[str, JsonValue]):
 
     def _all(self) -> dict[str, JsonValue]:
         if self._found is None:
-            done = [s for s in self._saga.steps if s.state is StepState.SUCCEEDED and s.order < self._before]
-            self._found = {self._offered(step.tool): step.result for step in sorted(done, key=lambda s: s.order)}
+            done = last_succeeded(self._saga, self._before)
+            self._found = {self._offered(step.tool): step.result for step in done}
         return self._found
 
     def __getitem__(self, name: str) -> JsonValue:
@@ -303,9 +304,10 @@ class Workshop:
         if not self.catalogue.invariants or saga.phase is not Phase.ACTIVE:
             return ()
         # An answer that comes late keeps its place: a newer call of the same tool has the last word.
-        ended = replace(step, state=StepState.SUCCEEDED, result=result, order=step.order or saga.seq + 1)
-        steps = saga.steps.replaced(step.number - 1, ended)
-        results = dict(_Results(replace(saga, steps=steps), saga.seq + 2, self.offered))
+        ended = replace(step, result=result, order=step.order or saga.next_seq)
+        others = [other for other in last_succeeded(saga) if other.number != step.number]
+        by_order = sorted((*others, ended), key=lambda each: each.order)
+        results = {self.offered(each.tool): each.result for each in by_order}
         key = (saga.id, step.number)
         verdict = self._verdicts.get(key)
         # A sibling may have ended since: then the rules look again, at both.
