@@ -51,17 +51,27 @@ def test_any_json_value_goes_through_a_plain_path_unchanged(value: JsonValue) ->
 @UNTIMED
 @given(JSON)
 def test_a_value_without_expressions_binds_to_itself(value: JsonValue) -> None:
+    value = with_plain_keys(value)
     assert repr(bind(escape(value))) == repr(value)
 
 
+def with_plain_keys(value: JsonValue) -> JsonValue:
+    """The value with keys that start no expression: those are refused, not escaped."""
+    if isinstance(value, list):
+        return [with_plain_keys(item) for item in value]
+    if isinstance(value, dict):
+        return {key.replace("${", "{"): with_plain_keys(item) for key, item in value.items()}
+    return value
+
+
 def escape(value: JsonValue) -> JsonValue:
-    """Double what would start an expression; keys hold none."""
+    """Double what would start an expression."""
     if isinstance(value, str):
         return value.replace("${", "$${")
     if isinstance(value, list):
         return [escape(item) for item in value]
     if isinstance(value, dict):
-        return {key.replace("${", "{"): escape(item) for key, item in value.items()}
+        return {key: escape(item) for key, item in value.items()}
     return value
 
 
