@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -15,6 +17,8 @@ from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.person_decisions import resolve_absent, resolve_landed, retry
 from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import ItemKind, OnError, Phase, StepState
+from saga_mcp.engine.port import Caller
+from saga_mcp.tools.declared import DeclaredRegistry
 
 
 @pytest.mark.case(86)
@@ -152,6 +156,36 @@ async def test_a_retriable_step_that_used_up_its_attempts_waits_for_a_person(wor
         assert saga.step(2).state is StepState.SUCCEEDED
         assert (await server.commit(saga_id)).phase is Phase.COMMITTED
     assert world.standing == ["send_mail(bob)", "notify(bob)"]
+
+
+def _impatient(declared: DeclaredRegistry) -> DeclaredRegistry:
+    tools = [
+        replace(tool, pair=replace(tool.pair, timeout_s=0.1, hard_deadline_s=0.2))
+        if tool.registered.name == "notify"
+        else tool
+        for tool in declared.tools
+    ]
+    return replace(declared, tools=tuple(tools))
+
+
+@pytest.mark.parametrize("last", ["err_after", "hang_after"])
+async def test_a_call_whose_attempts_are_used_up_is_not_sent_again_by_its_repeats(
+    world: World, database: Path, last: str
+) -> None:
+    """A person has been asked by then: no attempt goes out that nobody has recorded, and nobody waits for one."""
+    world.plan(notify=["err_after", "err_after", last])
+    async with served(database, adjust=_impatient, reply_within_s=2.0) as server:
+        saga_id = await server.begin()
+        await server.call("send_mail", saga_id, to="bob")
+        call = partial(server.engine.call, "notify", {"to": "bob"}, saga_id=saga_id, step_key="k", caller=Caller())
+        await call()
+        saga = await server.rest(saga_id)
+        assert (saga.step(2).landed, saga.step(2).exhausted) == (None, True)
+        with pytest.raises(StepUnsettled, match="Nothing was sent"):
+            await call()
+        unkeyed = await server.call("notify", saga_id, to="bob")
+        assert (unkeyed.code, unkeyed.step) == ("outcome_unknown", 2)
+        assert (await server.engine.saga(saga_id)).step(2).attempts == len(world.sent("notify")) == 3
 
 
 async def test_a_retriable_step_of_a_dead_process_is_sent_again_by_the_next(world: World, database: Path) -> None:

@@ -68,6 +68,8 @@ class SendAgain:
 
 Repeat: TypeAlias = NewStep | Join | Replay | Asked | Unknown | SendAgain
 
+_UNKNOWN = frozenset({StepState.INTENDED, StepState.IN_DOUBT})
+"""Of a step whose answer is awaited no more."""
 _NOT_BORNE = frozenset({StepState.FAILED, StepState.COMPENSATED, StepState.EXEMPT, StepState.CANCELLED})
 """States in which a step no longer bears its step key (S8.2)."""
 
@@ -142,7 +144,7 @@ def _by_answer(saga: Saga, step: Step, plan: StepPlan, replies: KnownReplies) ->
         return Asked(step.number)  # whoever comes back for it does so by another call
     if is_awaited(step):
         return Join(step.number) if may_be_same or step.approved else None
-    if step.state is StepState.IN_DOUBT:
+    if step.state in _UNKNOWN:
         return Unknown(step.number)
     if step.state is not StepState.SUCCEEDED:
         return None
@@ -174,8 +176,8 @@ def _by_key(saga: Saga, plan: StepPlan) -> Repeat:
             return Asked(step.number)
         if is_awaited(step):
             return Join(step.number)
-        if step.state is StepState.IN_DOUBT:
-            if step.plan.idempotent and not step.running:
+        if step.state in _UNKNOWN:
+            if step.resendable:
                 return SendAgain(step.number)
             message = (
                 f"Step {step.number} {step.tool} bears this step_key and its outcome is unknown. Nothing was sent. "
@@ -188,7 +190,9 @@ def _by_key(saga: Saga, plan: StepPlan) -> Repeat:
 
 def is_awaited(step: Step) -> bool:
     """Whether the step's first answer is still to come, and nobody has to be asked first."""
-    return step.state is StepState.INTENDED or (step.state is StepState.AWAITING_APPROVAL and step.approved)
+    if step.state is StepState.INTENDED:
+        return not step.exhausted
+    return step.state is StepState.AWAITING_APPROVAL and step.approved
 
 
 def is_asked(step: Step) -> bool:

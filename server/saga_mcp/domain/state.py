@@ -174,6 +174,11 @@ class Step:
         return not untouched or self.parts is None or (self.kind is Kind.COMPENSABLE and not self.parts)
 
     @property
+    def resendable(self) -> bool:
+        """Whether it may be sent once more: none runs, no person is asked yet, and doing it twice is safe (S3.2)."""
+        return not self.running and not self.exhausted and (self.plan.idempotent or not self.unknown_attempts)
+
+    @property
     def probe_due(self) -> bool:
         """Whether a probe could still settle the doubt."""
         return self.state is StepState.IN_DOUBT and self.plan.has_probe and not self.probes_ended

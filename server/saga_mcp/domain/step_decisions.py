@@ -276,10 +276,9 @@ def abort_after_wait(saga: Saga, number: int, driving: Driving) -> tuple[Event, 
 def attempt_again(saga: Saga, number: int, owner: str) -> tuple[Event, ...]:
     """Record a further attempt before it is sent; none where the saga closed, or the step was settled meanwhile."""
     step = saga.step(number)
-    if saga.phase is not Phase.ACTIVE or saga.abort_wanted is not None or step.running or step.exhausted:
+    if saga.phase is not Phase.ACTIVE or saga.abort_wanted is not None:
         return ()
-    safe = step.plan.idempotent or not step.unknown_attempts
-    if safe and step.state in {StepState.INTENDED, StepState.IN_DOUBT}:
+    if step.resendable and step.state in {StepState.INTENDED, StepState.IN_DOUBT}:
         return (StepAttempted(step=number, owner=owner),)
     return ()
 
