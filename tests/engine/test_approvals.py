@@ -184,3 +184,27 @@ async def test_a_call_whose_tool_is_gone_by_then_is_never_sent(world: World, dat
             "ledger.charge is not available in this config",
         )
     assert world.order == []
+
+
+async def test_an_allowed_call_that_finds_its_resource_held_is_tried_less_and_less_often(
+    world: World, database: Path
+) -> None:
+    def about_one_desk(declared: DeclaredRegistry) -> DeclaredRegistry:
+        asked = asking()(declared)
+        tools = [replace(tool, pair=replace(tool.pair, resource="desk")) for tool in asked.tools]
+        return replace(asked, tools=tuple(tools))
+
+    clock = ManualClock()
+    async with served(database, adjust=about_one_desk, clock=clock) as server:
+        holder = await server.begin()
+        await server.call("reserve", holder, item="a")
+        waiting = await server.call("charge", cents=5)
+        await allow(server, waiting.saga_id, 1)
+        for wait_s in (2.0, 4.0, 8.0, 10.0, 10.0):
+            await clock.asleep_for(wait_s)
+            clock.advance(wait_s)
+        await clock.asleep_for(10.0)
+        await server.commit(holder)
+        clock.advance(10.0)
+        await server.until(waiting.saga_id, lambda saga: saga.step(1).landed is True)
+    assert world.order == ["reserve(a)", "charge(5)"]

@@ -27,11 +27,13 @@ from saga_mcp.log.port import SagaRow
 from saga_mcp.tools.hidden import given
 from saga_mcp.tools.pair import PairUnreadable
 from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
+from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
 
-_WAIT_S = 2.0
-"""Before a call is tried again whose server is down, that is paused, or that finds taken what it works on."""
+_WAIT = Retry(first_delay_s=2.0, max_delay_s=10.0)
+"""Before a call is tried again whose server is down, that is paused, or that finds taken what it works on: all of that
+may last for hours."""
 _LONGEST_TICK_S = 60.0
 _TICKS = 100
 """In the time that a person has."""
@@ -44,10 +46,13 @@ class Allowed:
     def __init__(self, workshop: Workshop, forward: Forward) -> None:
         self._shop = workshop
         self._forward = forward
+        self._waits: dict[tuple[str, int], int] = {}
+        """How often each call has had to wait, by saga and step."""
 
     async def send(self, saga: Saga, number: int) -> None:
         """Send the stored call of a step; what cannot be sent any more ends as if it had never been asked for."""
         step = saga.step(number)
+        waits = self._waits.pop((saga.id, number), 0) + 1
         try:
             order = await self._order(step)
             ticket = Ticket(saga_id=saga.id, number=number)
@@ -56,7 +61,8 @@ class Allowed:
                 raise ticket.error
         except (UpstreamDown, ResourceHeld, ToolPaused) as wait:
             _log.info("allowed_call_waits", saga_id=saga.id, step=number, code=type(wait).__name__)
-            await self._shop.clock.sleep(_WAIT_S)
+            self._waits[saga.id, number] = waits
+            await self._shop.clock.sleep(_WAIT.delay_s(waits))
         except (CaptureFailed, PairUnreadable, _Unsendable) as error:
             reason = str(error)
             await self._shop.decide(saga.id, lambda now, driving: give_up_allowed(now, number, reason, driving))
