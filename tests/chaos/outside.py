@@ -6,11 +6,13 @@ whether the intent was durable (DESIGN.md rules 1, 3, 5 and 10).
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import asyncio
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import anyio
+from tests.chaos.traits import TRAITS_OF_A_DAY
 from tests.world.memory import MemoryDatabase
 
 from saga_mcp.domain.attention import is_residue
@@ -18,6 +20,9 @@ from saga_mcp.domain.ids import step_key, undo_key
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import OnUndoFailure, Phase, StepState
 from saga_mcp.tools.port import CallContext, UndoContext
+
+TICKS_S = 180.0
+"""Between looks at what idles."""
 
 
 class Fate:
@@ -87,6 +92,15 @@ class Outside:
     """Keys of steps whose effect came after a person had spoken."""
     heard: list[tuple[str, Fate]] = field(default_factory=list[tuple[str, Fate]])
     """Keys of steps of which a process has the tool's word that they took effect."""
+    far: Fate = field(default_factory=lambda: Fate("elsewhere"))
+    """Of calls that nothing here ends."""
+    down: dict[str, Sequence[tuple[float, float]]] = field(default_factory=dict[str, Sequence[tuple[float, float]]])
+    """When each server is down."""
+    moved_at: dict[str, float] = field(default_factory=dict[str, float])
+    """When something last became of a step of each saga."""
+    idle_flag_s: float = 0.0
+    wall_ahead_s: float = 0.0
+    """What the wall clock shows more than has passed."""
     problems: list[str] = field(default_factory=list[str])
     lines: list[str] = field(default_factory=list[str])
 
@@ -97,6 +111,54 @@ class Outside:
         if not condition:
             self.note(f"PROBLEM {problem}")
             self.problems.append(problem)
+
+    def wall(self) -> float:
+        """What the wall clock shows."""
+        return 1_000_000.0 + anyio.current_time() + self.wall_ahead_s
+
+    def stored(self, saga_id: str, names: Sequence[str]) -> None:
+        """A saga has these events more; whoever is said to idle has been left alone for as long as that takes."""
+        now = anyio.current_time()
+        idle_s = now - self.moved_at.get(saga_id, now)
+        for name in names:
+            if name == "SagaIdled":
+                self.must(idle_s >= self.idle_flag_s - TICKS_S, f"{saga_id[3:7]} idles after {idle_s:.0f} s")
+            elif name.startswith(("Step", "Undo", "SagaOpened")):
+                self.moved_at[saga_id] = now
+
+    # --- servers that have the tools --------------------------------------------------------------------------------
+
+    def is_down(self, upstream: str) -> bool:
+        return any(since <= anyio.current_time() < until for since, until in self.down.get(upstream, ()))
+
+    async def comes_up(self, upstream: str) -> None:
+        while self.is_down(upstream):
+            now = anyio.current_time()
+            await anyio.sleep(min(until - now for _, until in self.down[upstream] if until > now))
+
+    def far_away(self, key: str, after_s: float, *, lands: bool) -> None:
+        """Let a call that has been sent come to its end, whatever becomes of whoever sent it."""
+        self.flying[key] = self.far
+
+        def end() -> None:
+            self.flying.pop(key, None)
+            if lands:
+                self.effect(key, key)
+
+        asyncio.get_running_loop().call_later(after_s, end)
+
+    def undone_far_away(self, context: UndoContext, effect: str, after_s: float, *, lands: bool) -> None:
+        """Likewise an undo."""
+        saga_id, here = context.step.saga_id, (context.undo_key, self.far)
+        self.undoing[saga_id] = here
+
+        def end() -> None:
+            if self.undoing.get(saga_id) == here:
+                del self.undoing[saga_id]
+            if lands:
+                self.undone(effect)
+
+        asyncio.get_running_loop().call_later(after_s, end)
 
     # --- forward actions ----------------------------------------------------------------------------------------------
 
@@ -111,6 +173,8 @@ class Outside:
         # What a clock or a rule makes of the step between its intent and its first byte is no matter.
         durable = step is not None and step.running and step.attempts == context.attempt
         self.must(durable, f"{name} was sent without a durable intent")
+        if step is not None:
+            self._check_allowed(name, context.saga_id, step)
         self.must(not self._flies(key), f"{name} was sent again while it was on its way")
         self.must(idempotent or key not in self.doubts, f"{name} was sent again on a guess")
         self.of_tags.setdefault(tag, set()).add(key)
@@ -121,6 +185,17 @@ class Outside:
         finally:
             if self.flying.get(key) is fate:
                 del self.flying[key]
+
+    def _check_allowed(self, name: str, saga_id: str, step: Step) -> None:
+        trait = TRAITS_OF_A_DAY[step.tool.removeprefix("t.")]
+        self.must(step.approved or not trait.approval, f"{name} was sent and nobody had allowed it")
+        if not trait.room:
+            return
+        for other in self.database.heads.values():
+            holds = not other.final and other.id != saga_id
+            users = [each for each in other.steps if holds and each.plan.resource == step.plan.resource]
+            taken = [each for each in users if each.state is StepState.SUCCEEDED and self.landed(self.key(other, each))]
+            self.must(not taken, f"{name} was sent while {other.id[3:7]} holds room {step.plan.resource}")
 
     def _flies(self, key: str) -> bool:
         fate = self.flying.get(key)
@@ -196,6 +271,7 @@ class Outside:
         for step in saga.steps:
             key = self.key(saga, step)
             name = f"step {step.number} {step.tool} of {saga.id[3:7]}"
+            self.must(step.state is not StepState.AWAITING_APPROVAL, f"{name} waits in a saga that is {saga.phase}")
             if step.state is StepState.EXEMPT or step.late:
                 continue
             if saga.phase is Phase.COMMITTED and step.state is StepState.SUCCEEDED:

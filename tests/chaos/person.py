@@ -8,7 +8,8 @@ from collections.abc import Callable
 import anyio
 from tests.chaos.outside import Outside
 
-from saga_mcp.domain.attention import Item
+from saga_mcp.domain.approvals import approve, reject
+from saga_mcp.domain.attention import Item, items
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.person_decisions import exempt, resolve_absent, resolve_undone, retry
@@ -34,6 +35,9 @@ class Person:
             if outside.database.heads[saga.id].seq != saga.seq:
                 return
         outside.note(f"a person sees {item.kind} at step {item.step}: {item.message}")
+        if item.kind in {ItemKind.APPROVAL, ItemKind.IDLE}:
+            await self._answer(engine, saga, item)
+            return
         if item.kind is ItemKind.INVARIANT or self._dice.random() < 0.04:
             await self._say(engine, saga, item, exempt)
             return
@@ -55,8 +59,30 @@ class Person:
                     outside.known_absent(doubt)
                 await self._say(engine, saga, item, retry)
             case _:
-                self._undo_by_hand(key, step, item)
-                await self._say(engine, saga, item, resolve_undone)
+                undone = self._undo_by_hand(key, step, item)
+                try:
+                    await self._say(engine, saga, item, resolve_undone)
+                finally:
+                    if item in items(outside.database.heads[saga.id]):  # nobody has been told: it is put back
+                        outside.stands.update(undone)
+
+    async def _answer(self, engine: Engine, saga: Saga, item: Item) -> None:
+        """What is asked, or was forgotten, harms nobody either way."""
+        if item.kind is ItemKind.IDLE:
+            if self._dice.random() < 0.5:
+                failed = tuple(step.number for step in saga.steps if step.state is StepState.FAILED)
+                await engine.commit(saga.id, by="ada", accept_failed=failed)
+            else:
+                await engine.abort(saga.id, cause="operator", by="ada")
+            return
+        allows, now = self._dice.random() < 0.7, self._outside.wall()
+
+        def decision(saga: Saga, driving: Driving) -> tuple[Event, ...]:
+            if allows:
+                return approve(saga, item.step, by="ada", note="asked", now=now)
+            return reject(saga, item.step, by="ada", note="no", driving=driving)
+
+        await engine.decide_item(saga.id, decision)
 
     async def _landed(self, engine: Engine, saga: Saga, step: Step) -> None:
         self._outside.told.add(self._outside.key(saga, step))
@@ -74,11 +100,13 @@ class Person:
     def _stands(self, key: str, step: Step) -> bool:
         return any(name in self._outside.stands for name in _next_effects(key, step))
 
-    def _undo_by_hand(self, key: str, step: Step, item: Item) -> None:
+    def _undo_by_hand(self, key: str, step: Step, item: Item) -> dict[str, str]:
         whole = item.kind in {ItemKind.LATE_EFFECT, ItemKind.CANNOT_BUILD}
         names = [name for name, of in self._outside.stands.items() if of == key] if whole else _next_effects(key, step)
+        undone = {name: key for name in names if name in self._outside.stands}
         for name in names:
             self._outside.undone(name)
+        return undone
 
 
 def _next_effects(key: str, step: Step) -> list[str]:

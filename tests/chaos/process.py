@@ -18,7 +18,7 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.engine.clock import SystemClock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
-from saga_mcp.log.port import Append, AppendUnsettled, Decide, Decided, Decision, SagaRow
+from saga_mcp.log.port import Append, AppendUnsettled, Decide, Decided, Decision, PairRow, SagaRow
 
 FAULTS = ("refused", "stored and not known", "lost and not known", "lost to others")
 
@@ -32,6 +32,8 @@ class Weather:
     """How many appends meet a fault."""
     down: Sequence[tuple[float, float]] = ()
     """When the log can neither be written nor read."""
+    full: Sequence[tuple[float, float]] = ()
+    """When it can only be read."""
     dies_at: int = 0
     """The append at which the process dies; 0: at none."""
     dies_stored: bool = False
@@ -47,7 +49,7 @@ class Alive:
     me: str
 
     def alive(self, owner: str) -> bool:
-        return not self.fates[owner].dead
+        return owner in self.fates and not self.fates[owner].dead
 
 
 class ChanceLog(LogAround):
@@ -71,6 +73,7 @@ class ChanceLog(LogAround):
             await anyio.sleep(weather.dice.uniform(0, 0.01))
             if not fate.dead:
                 self._be_up()
+                self._have_room()
                 decided = await self._decide(saga_id, decide)
             await anyio.sleep(weather.dice.uniform(0, 0.005))
         await fate.alive()
@@ -105,6 +108,7 @@ class ChanceLog(LogAround):
         if decided is not None:
             names = [type(event).__name__ for event in await self._events(decided)]
             self._outside.note(f"{self._fate.name} stores {saga_id[3:7]} {' '.join(names)}")
+            self._outside.stored(saga_id, names)
             if decided.saga.final and not decided.before.final:
                 self._outside.check_final(decided.saga)
         if self.appends == weather.dies_at:
@@ -143,6 +147,45 @@ class ChanceLog(LogAround):
         await self._read()
         return await self.inner.busy_sagas(realm)
 
+    async def sagas(
+        self,
+        realm: str,
+        *,
+        caller: str | None = None,
+        conversation: str | None = None,
+        open_only: bool = False,
+        attention_only: bool = False,
+        limit: int = 100,
+        offset: int = 0,
+    ) -> Sequence[SagaRow]:
+        await self._read()
+        return await self.inner.sagas(
+            realm,
+            caller=caller,
+            conversation=conversation,
+            open_only=open_only,
+            attention_only=attention_only,
+            limit=limit,
+            offset=offset,
+        )
+
+    async def saga_of_key(self, realm: str, caller: str, key: str) -> str | None:
+        await self._read()
+        return await self.inner.saga_of_key(realm, caller, key)
+
+    async def pair(self, pair_hash: str) -> PairRow | None:
+        await self._read()
+        return await self.inner.pair(pair_hash)
+
+    async def idle_sagas(self, realm: str, *, for_s: float) -> Sequence[SagaRow]:
+        await self._read()
+        return await self.inner.idle_sagas(realm, for_s=for_s)
+
+    async def observe(self, realm: str, seen: float, seconds: float) -> float:
+        await self._read()
+        self._have_room()
+        return await self.inner.observe(realm, seen, seconds)
+
     async def wait_for_change(self, seen: int = 0) -> int:
         await self._fate.alive()
         return await self.inner.wait_for_change(seen)
@@ -153,19 +196,31 @@ class ChanceLog(LogAround):
         self._be_up()
 
     def _be_up(self) -> None:
-        if any(since <= anyio.current_time() < until for since, until in self._weather.down):
+        if _within(self._weather.down):
             raise LogUnavailable("planted: the log is locked")
+
+    def _have_room(self) -> None:
+        if _within(self._weather.full):
+            raise LogUnavailable("planted: the disk is full")
 
     def clear_up(self) -> None:
         """No more trouble from now on."""
-        self._weather.faulty, self._weather.down, self._weather.dies_at = 0.0, (), 0
+        self._weather.faulty, self._weather.down, self._weather.full, self._weather.dies_at = 0.0, (), (), 0
+
+
+def _within(spans: Sequence[tuple[float, float]]) -> bool:
+    return any(since <= anyio.current_time() < until for since, until in spans)
 
 
 class ChanceClock(SystemClock):
     """The loop's time, with draws of the schedule's."""
 
-    def __init__(self, dice: random.Random) -> None:
+    def __init__(self, dice: random.Random, outside: Outside) -> None:
         self.dice = dice
+        self._outside = outside
+
+    def wall(self) -> float:
+        return self._outside.wall()
 
     def jitter(self, longest_s: float) -> float:
         return self.dice.uniform(0, longest_s)
@@ -189,7 +244,7 @@ class Process:
 
     async def live(self) -> None:
         """Serve until the process dies."""
-        clock = ChanceClock(self.chance.dice)
+        clock = ChanceClock(self.chance.dice, self.chance.outside)
         running = Engine.running(self.settings, self.log, self.owners, catalogue(self.chance), clock=clock)
         async with running as engine:
             self.engines.append(engine)

@@ -10,13 +10,25 @@ from dataclasses import dataclass, field
 
 import anyio
 from tests.chaos.outside import Fate, Outside
+from tests.chaos.traits import (
+    BAD,
+    DEADLINE_S,
+    FORWARD,
+    OF_THREADS,
+    PAIRS,
+    TIMEOUT_S,
+    TRAITS_OF_A_DAY,
+    UNDO,
+    UNDO_DEADLINE_S,
+    Trait,
+)
 
 from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.frozen import PartLimits, PartSpec
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.catalogue import StaticCatalogue
-from saga_mcp.tools.pair import Pair, UndoEntry
+from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Absent,
     Arguments,
@@ -38,81 +50,7 @@ from saga_mcp.tools.port import (
     UndoOutcome,
 )
 from saga_mcp.tools.tool_listing import ToolListing
-from saga_tools import Retry
-
-TIMEOUT_S = 2.0
-DEADLINE_S = 6.0
-UNDO_DEADLINE_S = 10 * TIMEOUT_S
-SETTLE_S = 0.5
-QUICK = Retry(attempts=3, first_delay_s=0.1, max_delay_s=0.5)
-BAD = 13
-"""A result that a rule forbids."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trait:
-    """What is special about one tool."""
-
-    kind: Kind = Kind.COMPENSABLE
-    undo: PartAction | None = PartAction.CALL
-    once: bool = False
-    """Its undo must not be sent again, or blindly."""
-    idempotent: bool = False
-    attempts: int = 1
-    probe: bool = False
-    needs_result: bool = False
-    thread: bool = False
-    """Neither it nor its undo can be stopped."""
-    asks: bool = False
-    """Its undo says that only a person can do it."""
-    parts: int = 0
-    """Effects of their own, each with an undo that the call registers."""
-
-
-TRAITS: Mapping[str, Trait] = {
-    "reserve": Trait(),
-    "hold": Trait(thread=True),
-    "charge": Trait(once=True, probe=True),
-    "wire": Trait(once=True),
-    "pay": Trait(once=True, thread=True, probe=True),
-    "book": Trait(idempotent=True, attempts=3),
-    "order": Trait(attempts=3),
-    "measure": Trait(needs_result=True),
-    "lookup": Trait(needs_result=True, probe=True, once=True),
-    "post": Trait(asks=True),
-    "letter": Trait(undo=PartAction.MANUAL),
-    "gift": Trait(undo=PartAction.LEAVE),
-    "many": Trait(parts=2),
-    "mail": Trait(kind=Kind.PIVOT, undo=None),
-    "announce": Trait(kind=Kind.PIVOT, undo=None, probe=True),
-    "notify": Trait(kind=Kind.RETRIABLE, undo=None, idempotent=True, attempts=3),
-    "poll": Trait(kind=Kind.RETRIABLE, undo=None, probe=True, attempts=2),
-    "balance": Trait(kind=Kind.READ_ONLY, undo=None),
-}
-
-FORWARD = {
-    "ok": 50,
-    "refused": 6,
-    "broken before": 6,
-    "broken after": 6,
-    "slow": 4,
-    "slow and refused": 2,
-    "slow and broken": 2,
-    "stuck": 3,
-    "lost": 2,
-}
-UNDO = {
-    "ok": 60,
-    "refused": 8,
-    "unreachable": 3,
-    "broken before": 6,
-    "broken after": 6,
-    "slow": 4,
-    "stuck": 2,
-    "gives up": 2,
-}
-OF_THREADS = {"stuck": 30}
-"""What cannot be stopped is there to get stuck."""
+from saga_mcp.tools.unsent import UpstreamDown
 
 
 @dataclass
@@ -130,17 +68,17 @@ class Chance:
     """The call, or undo, during which the process dies; 0: at none."""
     calls: int = 0
 
-    async def begin(self) -> None:
-        """A call begins; for one of them the process has little time left."""
+    async def begin(self, *, elsewhere: bool) -> None:
+        """A call begins; for one of them the process has little time left, and now and then for one elsewhere."""
         await self.fate.alive()
         self.calls += 1
-        if self.calls == self.dies_at:
+        if self.calls == self.dies_at or (elsewhere and self.dies_at and self.dice.random() < 0.2):
             life_s = self.dice.uniform(0, 0.5)
             asyncio.get_running_loop().call_later(life_s, self._die)
 
     def _die(self) -> None:
         if self.dies_at and not self.fate.dead:
-            self.outside.note(f"{self.fate.name} dies during call {self.dies_at}")
+            self.outside.note(f"{self.fate.name} dies during call {self.calls}")
             self.fate.die()
 
     def draw(self, weights: Mapping[str, int]) -> str:
@@ -180,32 +118,44 @@ class ChanceTool:
 
     @property
     def reachable(self) -> bool:
-        """It runs here."""
-        return True
+        return not self._down
 
     async def reach(self, within_s: float) -> None:
-        """It runs here."""
-        del within_s
+        with anyio.move_on_after(within_s):
+            await self.chance.outside.comes_up(self.trait.upstream)
+        self._require_up()
 
     def decode(self, arguments: Mapping[str, JsonValue]) -> Arguments:
+        if self._down and self.chance.dice.random() < 0.5:  # else it is only just found out
+            self._require_up()
         return Arguments(dict(arguments))
+
+    @property
+    def _down(self) -> bool:
+        return self.chance.outside.is_down(self.trait.upstream)
+
+    def _require_up(self) -> None:
+        if self._down:
+            raise UpstreamDown(self.trait.upstream, "it is down")
 
     def replay(self, result: JsonValue, kept: JsonValue = None) -> ToolAnswer:  # noqa: ARG002 - the port's signature
         return ToolAnswer(structured=result, has_structured=True)
 
     async def call(self, args: Arguments, context: CallContext) -> Outcome:
         chance, outside = self.chance, self.chance.outside
-        await chance.begin()
+        await chance.begin(elsewhere=self.trait.elsewhere)
         if self.trait.kind is Kind.READ_ONLY:
             await chance.pause()
             return Landed(answer=ToolAnswer(), result=None)
+        if self._down:
+            return Missed(answer=ToolAnswer(is_error=True), effect=Effect.NONE, error="it is down: nothing was sent")
         tag = str(args.json["tag"])
         how = chance.draw(FORWARD | OF_THREADS if self.trait.thread else FORWARD)
         with (
             chance.thread(self.trait.thread),
             outside.forward(chance.fate, self.offered, tag, context, idempotent=self.trait.idempotent),
         ):
-            outcome = await self._called(how, context)
+            outcome = await (self._elsewhere if self.trait.elsewhere else self._called)(how, context)
         outside.note(f"{chance.fate.name} hears {how} of {context.key[:4]}")
         if isinstance(outcome, Landed):
             outside.heard.append((context.key, chance.fate))
@@ -234,9 +184,35 @@ class ChanceTool:
             return Missed(answer=ToolAnswer(is_error=True), effect=Effect.NONE, error=how)
         if how == "lost":
             return Lost(reason=how, end_known=chance.dice.random() < 0.5)
+        if self._down:
+            return Lost(reason="its server died", end_known=True)
         if how in {"ok", "slow", "stuck"}:
             result = BAD if chance.dice.random() < 0.02 and not chance.calm else context.number
             return Landed(answer=self.replay({"n": result}), result={"n": result})
+        return Missed(answer=ToolAnswer(is_error=True), effect=Effect.UNKNOWN, error=how)
+
+    async def _elsewhere(self, how: str, context: CallContext) -> Outcome:
+        """What was sent takes effect, or does not, whatever becomes of whoever sent it."""
+        chance = self.chance
+        lands = how not in {"refused", "slow and refused", "broken before"} and (
+            how in {"ok", "broken after"} or chance.dice.random() < 0.7
+        )
+        takes_s = chance.dice.uniform(0, 0.3 if how in {"ok", "refused"} else 0.9 * DEADLINE_S)
+        chance.outside.far_away(context.key, takes_s, lands=lands)
+        if how == "lost":
+            await chance.pause(takes_s)
+            return Lost(reason=how, end_known=False)
+        if how == "stuck":
+            await anyio.sleep_forever()
+        await anyio.sleep(takes_s)
+        await chance.pause(0.1)
+        if self._down:
+            return Lost(reason="its server cannot be reached", end_known=False)
+        if "refused" in how:
+            chance.outside.known_absent(context.key)
+            return Missed(answer=ToolAnswer(is_error=True), effect=Effect.NONE, error=how)
+        if how == "ok" or (how == "slow" and lands):
+            return Landed(answer=self.replay({"n": context.number}), result={"n": context.number})
         return Missed(answer=ToolAnswer(is_error=True), effect=Effect.UNKNOWN, error=how)
 
     async def _effects(self, context: CallContext) -> None:
@@ -262,7 +238,7 @@ class ChanceTool:
     async def probe(self, step: StepFacts) -> ProbeVerdict:
         chance, outside = self.chance, self.chance.outside
         await chance.pause()
-        if not chance.calm and chance.dice.random() < 0.4 * chance.trouble:
+        if self._down or (not chance.calm and chance.dice.random() < 0.4 * chance.trouble):
             return NoVerdict(error="the probe failed")
         landed = outside.landed(step.key)
         verdict = Landed(answer=self.replay({"n": step.number}), result={"n": step.number}) if landed else Absent()
@@ -288,30 +264,55 @@ class ChanceUndo:
         return not self.trait.thread
 
     async def reach(self) -> UndoMissed | None:
-        return None
+        if not self.chance.outside.is_down(self.trait.upstream):
+            return None
+        await self.chance.pause()
+        waits_for = self.trait.upstream
+        return UndoMissed(error="it is down", effect=Effect.NONE, counted=False, waits_for=waits_for)
 
     async def comes_up(self) -> None:
         await self.chance.pause()
+        await self.chance.outside.comes_up(self.trait.upstream)
 
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         chance = self.chance
-        await chance.begin()
+        await chance.begin(elsewhere=self.trait.elsewhere)
         if self.trait.asks:
             return AsksPerson(message="call them")
         how = chance.draw(UNDO | OF_THREADS if self.trait.thread else UNDO)
         if how == "unreachable":
             await chance.pause()
             return UndoMissed(error=how, effect=Effect.NONE, counted=False, waits_for="the other side")
+        if (down := await self.reach()) is not None:
+            return down
         effect = str(args["effect"])
+        undone = self._undone_elsewhere if self.trait.elsewhere else self._undone
         with (
             chance.thread(self.trait.thread),
             chance.outside.undo(chance.fate, effect, context, idempotent=not self.trait.once),
         ):
-            outcome = await self._undone(how, effect, context.undo_key)
+            outcome = await undone(how, effect, context)
         chance.outside.note(f"{chance.fate.name} hears {how} of undo {context.undo_key[-5:]}")
         return outcome
 
-    async def _undone(self, how: str, effect: str, key: str) -> UndoOutcome:
+    async def _undone_elsewhere(self, how: str, effect: str, context: UndoContext) -> UndoOutcome:
+        chance, key = self.chance, context.undo_key
+        lands = how in {"ok", "broken after"} or (how in {"slow", "stuck"} and chance.dice.random() < 0.7)
+        takes_s = chance.dice.uniform(0, 0.3 if how in {"ok", "refused"} else 0.9 * UNDO_DEADLINE_S)
+        chance.outside.undone_far_away(context, effect, takes_s, lands=lands)
+        if how == "stuck":
+            await chance.pause(UNDO_DEADLINE_S)
+            return UndoMissed(error=how, effect=Effect.UNKNOWN, end_known=False)
+        await anyio.sleep(takes_s)
+        await chance.pause(0.1)
+        if how == "ok" or (how == "slow" and lands):
+            return Undone()
+        if how in {"refused", "gives up"}:
+            chance.outside.known_absent(key)
+            return UndoMissed(error=how, effect=Effect.NONE)
+        return UndoMissed(error=how, effect=Effect.UNKNOWN)
+
+    async def _undone(self, how: str, effect: str, context: UndoContext) -> UndoOutcome:
         chance = self.chance
         await chance.pause()
         if how == "slow":
@@ -325,7 +326,7 @@ class ChanceUndo:
             case "ok" | "slow" | "stuck":
                 return Undone()
             case "refused" | "gives up":
-                chance.outside.known_absent(key)
+                chance.outside.known_absent(context.undo_key)
                 return GivesUp(message=how) if how == "gives up" else UndoMissed(error=how, effect=Effect.NONE)
             case _:
                 return UndoMissed(error=how, effect=Effect.UNKNOWN)
@@ -347,36 +348,7 @@ class ChanceCatalogue(StaticCatalogue):
 
 
 def catalogue(chance: Chance) -> ChanceCatalogue:
-    tools = [ChanceTool(offered=name, trait=trait, pair=_PAIRS[name], chance=chance) for name, trait in TRAITS.items()]
-    undoers = {f"t.un{name}": ChanceUndo(trait=trait, chance=chance) for name, trait in TRAITS.items()}
+    every = TRAITS_OF_A_DAY.items()
+    tools = [ChanceTool(offered=name, trait=trait, pair=PAIRS[name], chance=chance) for name, trait in every]
+    undoers = {f"t.un{name}": ChanceUndo(trait=trait, chance=chance) for name, trait in every}
     return ChanceCatalogue(tools, undoers=undoers)
-
-
-def _pair(name: str, trait: Trait) -> Pair:
-    entry = UndoEntry(
-        action=trait.undo or PartAction.NOTHING,
-        tool=f"t.un{name}" if trait.undo is PartAction.CALL else "",
-        args={"effect": "${step.key}"} if trait.undo is PartAction.CALL else {},
-        message="by hand",
-        target_id="here",
-        idempotent=not trait.once,
-        needs_result=trait.needs_result,
-        timeout_s=TIMEOUT_S,
-        retry=QUICK,
-    )
-    return Pair(
-        tool=f"t.{name}",
-        kind=trait.kind,
-        undo=() if trait.undo is None else (entry,),
-        safe_if_absent=trait.undo is not None and not trait.once,
-        idempotent=trait.idempotent,
-        has_probe=trait.probe,
-        retry=Retry(attempts=trait.attempts, first_delay_s=0.1, max_delay_s=0.5),
-        timeout_s=TIMEOUT_S,
-        hard_deadline_s=DEADLINE_S,
-        settle_s=SETTLE_S,
-        target_id="here",
-    )
-
-
-_PAIRS = {name: _pair(name, trait) for name, trait in TRAITS.items()}
