@@ -302,3 +302,19 @@ async def test_an_allowed_call_waits_for_a_server_that_is_slow_to_start_and_noth
         await eventually(lambda: desk.did == ["add a"])
         await agent.until(saga_id, "active")
     assert desk.notes == ["note a day's work"]
+
+
+async def test_show_says_that_what_is_there_now_cannot_be_read_where_the_server_is_down(desk: Desk) -> None:
+    tools = PAIRED + 'capture = { tool = "ledger.look" }\n'
+    desk.configure(tools)
+    async with desk.serve() as agent:
+        await agent.until_up()
+        added = await agent.call("ledger_add", item="a")
+    code, said = await desk.run("show", added.facts["id"], "--diff", "--now")
+    assert code == 0, said
+    assert "+++ step 1 ledger.add: now" in said
+    desk.switch("down")
+    code, said = await desk.run("show", added.facts["id"], "--diff", "--now")
+    assert code == 0, said
+    assert "step 1 ledger.add: what is there now cannot be read: " in said
+    assert "--- step 1 ledger.add: captured before" in said

@@ -23,6 +23,7 @@ from saga_mcp.cli import (
     recover,
     revert,
     setup,
+    show,
     streams,
 )
 from saga_mcp.cli.options import ConfigOption, JsonOption
@@ -100,7 +101,7 @@ cli.command("init", short_help="Write a starter saga.toml and tools.py.")(setup.
 cli.command("adopt")(adopt.adopt)
 cli.command("demo", short_help="Run two small sagas in a temporary folder.")(setup.demo)
 cli.command("list")(look.list_sagas)
-cli.command("show")(look.show)
+cli.command("show")(show.show)
 cli.command("attention")(look.attention)
 cli.command("commit")(act.commit)
 cli.command("abort")(act.abort)

@@ -1,4 +1,4 @@
-"""`show --diff`: what was there before each step, next to what the step left behind (SEMANTICS.md S6.6, S6.7).
+"""`show --diff`: what was there before each step, what the step left behind, and what is there now (S6.6, S6.7).
 
 Pure. Only what was captured can be shown: a tool without a capture leaves no picture of the time before it. Where the
 capture was not made again after the step, what the step said stands in its place.
@@ -7,12 +7,14 @@ capture was not made again after the step, what the step said stands in its plac
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 
+from saga_mcp.cli.present import Present
 from saga_mcp.domain.state import Saga, Step
-from saga_mcp.domain.values import JsonValue
+from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.edge.clean import escape
+from saga_mcp.tools.images import same_image
 
 NOTHING_CAPTURED = (
     "Nothing was captured before these steps, so there is no before and after to compare: no tool of theirs has a "
@@ -20,37 +22,60 @@ NOTHING_CAPTURED = (
 )
 
 
-def diff(saga: Saga, number: int | None) -> Iterator[str]:
-    """The lines that show a saga's captured steps, or one of them."""
-    captured = _captured(saga, number)
-    if not captured:
+def diff(saga: Saga, number: int | None, now: Mapping[int, Present]) -> Iterator[str]:
+    """The lines that show a saga's captured steps, or one of them; `now` by step, where it was looked at again."""
+    steps = captured(saga, number)
+    if not steps:
         yield NOTHING_CAPTURED
-    for step in captured:
+    for step in steps:
         name = f"step {step.number} {step.tool}"
         what, after = ("result", step.result) if step.image is None else ("left behind", step.image)
-        before, now = _lines(step.capture), _lines(after)
-        for line in unified_diff(before, now, f"{name}: captured before", f"{name}: {what}", lineterm=""):
-            yield escape(line)
-        if before == now:
-            yield escape(f"{name}: {what} is what was captured before")
+        yield from _compared(name, ("captured before", step.capture), (what, after))
+        if step.number in now:
+            yield from _compared_now(name, step, now[step.number])
 
 
-def diff_json(saga: Saga, number: int | None) -> list[JsonValue]:
+def _compared(name: str, old: tuple[str, JsonValue], new: tuple[str, JsonValue]) -> Iterator[str]:
+    (was, before), (became, after) = old, new
+    old_lines, new_lines = _lines(before), _lines(after)
+    for line in unified_diff(old_lines, new_lines, f"{name}: {was}", f"{name}: {became}", lineterm=""):
+        yield escape(line)
+    if old_lines == new_lines:
+        yield escape(f"{name}: {became} is what was {was}")
+
+
+def _compared_now(name: str, step: Step, now: Present) -> Iterator[str]:
+    if now.unseen:
+        yield escape(f"{name}: what is there now cannot be read: {now.unseen}")
+    elif step.image is not None and same_image(now.image, step.image, ignore_order=False):
+        yield escape(f"{name}: now is what the step left behind")
+    elif same_image(now.image, step.capture, ignore_order=False):
+        yield escape(f"{name}: now is what was captured before")
+    elif step.image is None:
+        yield from _compared(name, ("captured before", step.capture), ("now", now.image))
+    else:
+        yield from _compared(name, ("left behind", step.image), ("now", now.image))
+
+
+def diff_json(saga: Saga, number: int | None, now: Mapping[int, Present]) -> list[JsonValue]:
     """The same for programs."""
-    return [
-        {
-            "step": step.number,
-            "tool": step.tool,
-            "before": step.capture,
-            "left": step.image,
-            "after": step.after,
-            "result": step.result,
-        }
-        for step in _captured(saga, number)
-    ]
+    return [_step_json(step, now.get(step.number)) for step in captured(saga, number)]
 
 
-def _captured(saga: Saga, number: int | None) -> list[Step]:
+def _step_json(step: Step, now: Present | None) -> JsonObject:
+    shown: JsonObject = {
+        "step": step.number,
+        "tool": step.tool,
+        "before": step.capture,
+        "left": step.image,
+        "after": step.after,
+        "result": step.result,
+    }
+    return shown if now is None else shown | {"now": now.image, "now_unseen": now.unseen}
+
+
+def captured(saga: Saga, number: int | None) -> list[Step]:
+    """The steps of a saga before which something was captured, or one of them."""
     return [step for step in saga.steps if step.capture is not None and number in {None, step.number}]
 
 

@@ -1,38 +1,23 @@
 """`saga-mcp serve --inject`: failures around real calls, so that a team sees what its compensations do.
 
-Light, as all that `serve` imports. An effect is never faked: what fails after its effect has really been done.
+Light, as all that `serve` imports. What the words mean is `tools.failing`'s; here is how they are read, and put around
+tools of every kind.
 """
 
 from __future__ import annotations
 
 import os
-import random
 import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import NoReturn
-
-import anyio
 
 from saga_mcp.domain.values import Effect
 from saga_mcp.tools.around import CatalogueAround, ToolAround
+from saga_mcp.tools.failing import Often, When, after_work
 from saga_mcp.tools.port import Arguments, CallContext, Catalogue, Missed, Outcome, Tool, ToolAnswer
 
 GRAMMAR = "step=TOOL:before|after|hang|crash[:once|:RATE]"
-
-
-class When(StrEnum):
-    """What goes wrong with a call."""
-
-    BEFORE = "before"
-    """It fails, and nothing was done."""
-    AFTER = "after"
-    """It fails, and its work is done."""
-    HANG = "hang"
-    """Its work is done, and no answer comes."""
-    CRASH = "crash"
-    """Its work is done, and this process is killed."""
 
 
 @dataclass(slots=True)
@@ -41,21 +26,11 @@ class Injection:
 
     tool: str
     when: When
-    rate: float = 1.0
-    """How likely it is at each call, 0 to 1."""
-    once: bool = True
-    struck: bool = False
-
-    def strikes(self) -> bool:
-        """Whether it happens at this call."""
-        if not self.once:
-            return random.random() < self.rate  # noqa: S311 - chance, not secrecy
-        first, self.struck = not self.struck, True
-        return first
+    often: Often
 
     def __str__(self) -> str:
         """As it was asked for."""
-        return f"step={self.tool}:{self.when}" + ("" if self.once else f":{self.rate:g}")
+        return f"step={self.tool}:{self.when}" + ("" if self.often.rate is None else f":{self.often.rate:g}")
 
 
 class Unreadable(Exception):
@@ -78,14 +53,14 @@ def _parse(word: str) -> Injection:
     if subject != "step" or not tool or when not in {*When}:
         raise Unreadable(f"--inject {word}: write it as {GRAMMAR}, e.g. step=update_order:after")
     if often in {"", "once"}:
-        return Injection(tool, When(when))
+        return Injection(tool, When(when), Often())
     try:
         rate = float(often)
     except ValueError:
         rate = -1.0
     if not 0 < rate <= 1:
         raise Unreadable(f"--inject {word}: {often} is no rate; write once, or a number above 0 and up to 1")
-    return Injection(tool, When(when), rate, once=False)
+    return Injection(tool, When(when), Often(rate=rate))
 
 
 def notice(injections: Sequence[Injection]) -> str:
@@ -125,7 +100,7 @@ class InjectingTool(ToolAround):
 
     async def call(self, args: Arguments, context: CallContext) -> Outcome:
         """Do the forward action, or fail around it."""
-        due = next((each for each in self.injections if each.strikes()), None)
+        due = next((each for each in self.injections if each.often.strikes()), None)
         if due is None:
             return await self.inner.call(args, context)
         said = f"injected failure: {due}"
@@ -133,13 +108,7 @@ class InjectingTool(ToolAround):
         if due.when is When.BEFORE:
             return Missed(answer=answer, effect=Effect.NONE, error=said)
         outcome = await self.inner.call(args, context)
-        match due.when:
-            case When.HANG:
-                await anyio.sleep_forever()
-            case When.CRASH:
-                _die()
-            case _:
-                pass
+        await after_work(due.when, _die)
         return outcome if isinstance(outcome, Missed) else Missed(answer=answer, effect=Effect.UNKNOWN, error=said)
 
 

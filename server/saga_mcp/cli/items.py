@@ -125,7 +125,7 @@ async def of_saga(log: SagaLog, row: SagaRow) -> list[Waiting]:
             saga=saga,
             purpose=row.purpose,
             since=since.get(item.step, row.updated_at),
-            blocks=blocked(saga, item.step),
+            blocks=len(behind(saga, item.step)),
         )
         for item in items(saga)
     ]
@@ -148,12 +148,17 @@ async def held_up(log: SagaLog, row: SagaRow) -> int:
     return max((each.blocks for each in await of_saga(log, row)), default=0)
 
 
-def blocked(saga: Saga, number: int) -> int:
-    """How many older steps are undone only after step `number` (S5.4)."""
+def behind(saga: Saga, number: int) -> tuple[int, ...]:
+    """The older steps that are undone only after step `number`, in that order (S5.4)."""
     step = saga.find_step(number)
     if step is None or saga.phase is not Phase.COMPENSATING or saga.on_undo_failure is not OnUndoFailure.HALT:
-        return 0
-    return sum(
-        other.order < step.order and not other.settled and in_scope(saga, other)
-        for other in (saga.step(older) for older in saga.undo_stack)
+        return ()
+    older = (saga.step(each) for each in reversed(saga.undo_stack))
+    return tuple(
+        other.number
+        for other in older
+        if other.number != number
+        and (other.order < step.order or not step.order)
+        and not other.settled
+        and in_scope(saga, other)
     )

@@ -1,4 +1,4 @@
-"""The commands that only look: the status page, `list`, `show`, `attention`."""
+"""The commands that look over a realm: the status page, `list`, `attention`; and what other commands look up too."""
 
 from __future__ import annotations
 
@@ -9,34 +9,25 @@ import anyio
 import typer
 
 from saga_mcp.cli import views
-from saga_mcp.cli.diff import diff, diff_json
 from saga_mcp.cli.ground import Ground, open_log, stand_on
 from saga_mcp.cli.items import (
     Waiting,
-    blocked,
     held_up,
-    history,
-    item_at,
     outages,
-    readable_history,
     rows,
-    verbs,
     waiting,
 )
-from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
+from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Output, age, count
 from saga_mcp.cli.pausing import line, pause_json
-from saga_mcp.cli.timeline import timeline, timeline_json
-from saga_mcp.domain.attention import items, summary
-from saga_mcp.domain.duties import busy
-from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
+from saga_mcp.domain.errors import SagaNotFound
 from saga_mcp.domain.ids import normal_saga_id
-from saga_mcp.domain.pausing import Pause, held_undo
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.edge.clean import escape
 from saga_mcp.log.owners import LivingOwner
-from saga_mcp.log.port import Record, SagaLog, SagaRow
+from saga_mcp.log.port import SagaLog, SagaRow
 
 _MOST_REALMS = 5
 
@@ -158,7 +149,7 @@ def list_sagas(
             waits = [each.json() for each in down]
             output.json(
                 {
-                    **_where(ground),
+                    **where(ground),
                     "sagas": [*listed],
                     "total": len(found),
                     "waits_for_upstreams": [*waits],
@@ -172,7 +163,7 @@ def list_sagas(
             output.text(f"... and {len(found) - limit} older: --limit {len(found)}")
         going = any(row.busy for row in found)
         output.text(*map(line, paused), *views.outage_lines(down))
-        output.text(*left, *_who_goes_on(ground, going=going), f"{views.states(found)}, in {ground.database}")
+        output.text(*left, *who_goes_on(ground, going=going), f"{views.states(found)}, in {ground.database}")
 
     anyio.run(run)
 
@@ -193,118 +184,18 @@ def attention(*, config: ConfigOption = None, as_json: JsonOption = False) -> No
         if as_json:
             shown = [views.waiting_json(each) for each in found]
             waits = [each.json() for each in down]
-            output.json({**_where(ground), "items": [*shown], "waits_for_upstreams": [*waits], **_paused(paused)})
+            output.json({**where(ground), "items": [*shown], "waits_for_upstreams": [*waits], **_paused(paused)})
             return
         if found:
             views.waiting_table(output, found, time.time())
         output.text(
             *map(line, paused),
             *views.outage_lines(down),
-            *_who_goes_on(ground, going=bool(down)),
+            *who_goes_on(ground, going=bool(down)),
             f"{count(len(found), 'item')} for a person, in {ground.database}",
         )
 
     anyio.run(run)
-
-
-def show(
-    name: Annotated[str, typer.Argument(metavar="ID|ITEM", help="A saga, or <saga>.<step>.", show_default=False)],
-    *,
-    with_timeline: Annotated[bool, typer.Option("--timeline", help="Every event, as an audit trail.")] = False,
-    with_diff: Annotated[
-        bool, typer.Option("--diff", help="What was there before each step, where that was captured.")
-    ] = False,
-    values: ValuesOption = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="At most that many steps, the newest.")] = 200,
-    config: ConfigOption = None,
-    as_json: JsonOption = False,
-) -> None:
-    """Show one saga, its history, or one item. Changes nothing.
-
-    Example: saga-mcp show sg-7k2m... --timeline
-    """
-    ground = stand_on(config, code=False)
-    saga_id, step = split_name(name)
-    output = Output(as_json)
-
-    async def run() -> None:
-        async with open_log(ground) as log:
-            try:
-                saga = await load(log, ground, saga_id)
-            except SagaQuarantined as error:
-                readable = [record async for record in readable_history(log, saga_id)]
-                raise _quarantined(output, error, readable, values=values) from error
-            if step is not None and saga.find_step(step) is None and not (step == 0 and items(saga)):
-                raise CommandFailed(f"Saga {saga_id} has no step {step}.", code="item_not_found")
-            records = [record async for record in history(log, saga_id)]
-            paused = held_undo(saga, await log.paused(ground.realm))
-        if step is not None:
-            records = [record for record in records if getattr(record.event, "step", 0) == step]
-        if as_json:
-            shown = _show_json(saga, step, values=values)
-            if with_timeline:
-                shown["timeline"] = timeline_json(records, values=values)
-            if with_diff:
-                shown["diff"] = diff_json(saga, step)
-            output.json({**_where(ground), **shown, "summary": summary(saga)})
-            return
-        if step is not None:
-            _item_text(output, saga, step, values=values and not with_timeline)
-        if with_timeline:
-            output.text(*timeline(records, values=values), "")
-        elif step is None:
-            views.saga_text(output, saga, records[0].at, values=values, limit=limit)
-        if with_diff:
-            output.text(*diff(saga, step), "")
-        waits = [] if paused is None else [f"The undo of step {paused[0].number} waits: {line(paused[1])}"]
-        output.text(*waits, *_who_goes_on(ground, going=busy(saga)), summary(saga))
-
-    anyio.run(run)
-
-
-def _quarantined(output: Output, error: SagaQuarantined, readable: list[Record], *, values: bool) -> CommandFailed:
-    """What can be shown of a saga that cannot be folded: its events up to the first that cannot be read."""
-    if not output.as_json:
-        output.text(*timeline(readable, values=values))
-    return CommandFailed(
-        f"{error.saga_id} is quarantined: {error.reason}. Nothing drives it; all other sagas go on. What was written "
-        "before that is shown. A newer saga-mcp may have written it: upgrade, then look again.",
-        code=error.code,
-        details={"timeline": timeline_json(readable, values=values)},
-    )
-
-
-def _show_json(saga: Saga, step: int | None, *, values: bool) -> JsonObject:
-    if step is None:
-        return {"saga": views.saga_json(saga, values=values)}
-    item = item_at(saga, step)
-    found = saga.find_step(step)
-    return {
-        "item": None if item is None else views.item_json(item) | {"blocks": blocked(saga, step)},
-        "step": None if found is None else views.step_json(found, values=values),
-    }
-
-
-def _item_text(output: Output, saga: Saga, step: int, *, values: bool) -> None:
-    item = item_at(saga, step)
-    found = saga.find_step(step)
-    if found is not None:
-        views.step_text(output, found, values=values)
-    if item is None:
-        output.text("Nothing waits for a person here.")
-    else:
-        output.text(f"{item.name}  {views.what(item)}")
-        output.text(*(f"  saga-mcp {_command(verb, item.name)}" for verb in verbs(item)))
-        if held := blocked(saga, step):
-            output.text(f"It holds up {count(held, 'older step')}.")
-    output.text("")
-
-
-def _command(verb: str, item: str) -> str:
-    word, _, rest = verb.partition(" ")
-    rest = rest.replace("--result", "--result JSON")
-    name = item.rpartition(".")[0] if word in {"commit", "abort"} else item
-    return f"{word} {name} {rest}".rstrip()
 
 
 # --- what other commands look up too ----------------------------------------------------------------------------------
@@ -358,7 +249,8 @@ def _server_json(server: LivingOwner) -> JsonObject:
     return {"pid": server.pid, "owner": server.id, "up_s": round(max(0.0, time.time() - server.started_at), 1)}
 
 
-def _where(ground: Ground) -> JsonObject:
+def where(ground: Ground) -> JsonObject:
+    """What was looked at, and who is alive there; for programs."""
     servers = ground.servers()
     return {"realm": ground.realm, "database": ground.database, "servers": [_server_json(each) for each in servers]}
 
@@ -367,7 +259,7 @@ def _paused(paused: list[Pause]) -> JsonObject:
     return {"paused": [pause_json(each) for each in paused]}
 
 
-def _who_goes_on(ground: Ground, *, going: bool) -> list[str]:
+def who_goes_on(ground: Ground, *, going: bool) -> list[str]:
     """Who goes on with what is shown: what a person has to know before they trust it.
 
     Args:

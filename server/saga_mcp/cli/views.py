@@ -18,7 +18,7 @@ from saga_mcp.domain.duties import busy
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import Cancelled, JsonObject, JsonValue, Kind, PartAction, PartState, Phase, StepState
 from saga_mcp.edge.clean import escape
-from saga_mcp.edge.outages import Held, held, waited_for, waits
+from saga_mcp.edge.outages import Held, waited_for, waits
 from saga_mcp.edge.wording import waits_for, why
 from saga_mcp.log.port import SagaRow
 
@@ -226,7 +226,6 @@ def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, lim
     if values:
         for step in steps:
             _values_text(output, step)
-    output.text(*outage_lines(held(saga)))
     if found := items(saga):
         output.text("")
         output.table(("ITEM", "WHAT", "DO"), [(item.name, what(item), do(item)) for item in found])

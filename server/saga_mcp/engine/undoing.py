@@ -95,7 +95,7 @@ class Undoing:
     async def policy(self, step: Step, part: Part) -> UndoPolicy:
         """Under which limits `part` is undone."""
         try:
-            return _policy(await self._shop.pair(step), part)
+            return policy_of(await self._shop.pair(step), part)
         except PairUnreadable:  # nothing is sent
             return UndoPolicy(retry=UNDO_RETRY, timeout_s=0.0)
 
@@ -187,7 +187,7 @@ class Undoing:
                 await self._shop.decide(saga.id, lambda now, d: undo_parked(now, number, part.id, changed, d))
             case NotSeen(reason=reason, reached=reached):
                 error = f"what is there now could not be read: {reason}"
-                used_up = reached and part.attempts + 1 >= _policy(pair, part).retry.attempts
+                used_up = reached and part.attempts + 1 >= policy_of(pair, part).retry.attempts
                 dead = Parking(item=ItemKind.DEAD_LETTER, message=error) if used_up else None
                 miss = UndoMiss(effect=Effect.NONE, error=error, counted=reached)
                 await self._shop.decide(
@@ -208,7 +208,7 @@ class Undoing:
             return Parking(item=ItemKind.TARGET_CHANGED, message=misplaced(step.tool))
         if undoer.target_id != _target(pair, step, part):
             return Parking(item=ItemKind.TARGET_CHANGED, message=misplaced(part.spec.tool))
-        if part.attempts >= _policy(pair, part).retry.attempts:
+        if part.attempts >= policy_of(pair, part).retry.attempts:
             return Parking(item=ItemKind.DEAD_LETTER, message=part.error or "the attempts are used up")
         return None
 
@@ -355,7 +355,8 @@ def _target(pair: Pair, step: Step, part: Part) -> str:
     return pair.undo[part.spec.entry].target_id if main else step.plan.target_id
 
 
-def _policy(pair: Pair, part: Part) -> UndoPolicy:
+def policy_of(pair: Pair, part: Part) -> UndoPolicy:
+    """Under which limits a part is undone, by the pair as it was frozen."""
     if 0 <= part.spec.entry < len(pair.undo):
         entry = pair.undo[part.spec.entry]
         return UndoPolicy(retry=entry.retry, timeout_s=entry.timeout_s)

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import Any, Literal, NoReturn, TypeAlias, TypeVar
-
-import anyio
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.testing.errors import InjectedFault
 from saga_mcp.tools.around import CatalogueAround, UndoerAround
+from saga_mcp.tools.failing import Often, after_work
 from saga_mcp.tools.port import (
     Arguments,
     CallContext,
@@ -31,8 +30,8 @@ from saga_mcp.tools.python import PythonTool
 from saga_mcp.tools.python_undo import PythonUndo, ToolAsUndo
 from saga_tools.server import RegisteredTool, RegisteredUndo
 
-When: TypeAlias = Literal["before", "after", "lost", "crash"]
-UndoWhen: TypeAlias = Literal["before", "after", "crash"]
+When: TypeAlias = Literal["before", "after", "lost", "hang", "crash"]
+UndoWhen: TypeAlias = Literal["before", "after", "hang", "crash"]
 
 _NOT_OURS = "`{name}` is a tool of an upstream: failures can be injected into Python tools only"
 
@@ -45,7 +44,7 @@ class Fault:
 
     name: str
     when: When
-    left: int
+    often: Often
     error: Exception
 
 
@@ -60,27 +59,19 @@ class Faults:
     kill: Callable[[], None]
     _planned: list[Fault] = field(default_factory=list[Fault])
 
-    def plan(self, name: str, when: When, times: int, error: Exception | None) -> None:
-        """Let the next calls of `name` fail; after those that are planned already."""
-        self._planned.append(Fault(name, when, times, error or InjectedFault(f"injected: {name} failed {when}")))
+    def plan(self, name: str, when: When, often: Often, error: Exception | None) -> None:
+        """Let calls of `name` fail; after those that are planned already."""
+        self._planned.append(Fault(name, when, often, error or InjectedFault(f"injected: {name} failed {when}")))
 
     def strike(self, name: str) -> Fault | None:
         """Return the failure that is due for this call of `name`, and count it."""
-        due = next((fault for fault in self._planned if fault.name == name and fault.left), None)
-        if due is not None:
-            due.left -= 1
-        return due
+        return next((fault for fault in self._planned if fault.name == name and fault.often.strikes()), None)
 
     @property
     def unused(self) -> list[str]:
-        """What was planned and has not happened, in words."""
-        return [f"{fault.name} {fault.when}, {fault.left} more" for fault in self._planned if fault.left]
-
-    async def crash(self) -> NoReturn:
-        """End the server, and never return: the process that called is gone."""
-        self.kill()
-        await anyio.sleep_forever()
-        raise AssertionError  # pragma: no cover - nobody wakes it
+        """What was planned and has not happened, in words; chance promises nothing."""
+        certain = [fault for fault in self._planned if fault.often.rate is None and fault.often.left]
+        return [f"{fault.name} {fault.when}, {fault.often.left} more" for fault in certain]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +94,8 @@ class FaultyTool(PythonTool):
             raising = replace(self.declared, registered=_raising(self.declared.registered, fault))
             return await PythonTool.call(replace(self, declared=raising), args, context)
         outcome = await PythonTool.call(self, args, context)
-        if fault is not None and fault.when == "crash":
-            await self.faults.crash()
+        if fault is not None:
+            await after_work(fault.when, self.faults.kill)
         lost = fault is not None and isinstance(outcome, Landed)
         return Lost(reason="injected: no answer came", end_known=False) if lost else outcome
 
@@ -121,9 +112,9 @@ class FaultyUndo(UndoerAround):
         fault = self.faults.strike(self.name)
         if fault is None:
             return await self.inner.undo(args, context)
-        if fault.when == "crash":
+        if fault.when in {"hang", "crash"}:
             await self.inner.undo(args, context)
-            await self.faults.crash()
+            await after_work(fault.when, self.faults.kill)
         return await self._raising(fault).undo(args, context)
 
     def _raising(self, fault: Fault) -> Undoer:

@@ -6,15 +6,29 @@ module here that needs pytest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Literal, Protocol
 
 import pytest
 
 from saga_mcp.testing.harness import Harness
 from saga_tools import ToolRegistry
 
-MakeHarness = Callable[[ToolRegistry | Path | str], Harness]
+
+class MakeHarness(Protocol):
+    """Makes a `Harness`; see there."""
+
+    def __call__(
+        self,
+        tools: ToolRegistry | Path | str,
+        *,
+        on_error: Literal["abort", "hold"] | None = None,
+        on_undo_failure: Literal["halt", "continue"] | None = None,
+        timeout_s: float | None = None,
+    ) -> Harness:
+        """Make one."""
+        ...
 
 
 @pytest.fixture
@@ -23,8 +37,4 @@ def saga_harness(tmp_path: Path) -> MakeHarness:
 
     `async with saga_harness(registry) as h:`
     """
-
-    def make(tools: ToolRegistry | Path | str) -> Harness:
-        return Harness(tools, database=tmp_path / "saga.db")
-
-    return make
+    return partial(Harness, database=tmp_path / "saga.db")

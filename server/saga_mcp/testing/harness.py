@@ -18,6 +18,8 @@ from saga_mcp.testing.faults import Faults, FaultyCatalogue, UndoWhen, When
 from saga_mcp.testing.saga import HarnessSaga, Known
 from saga_mcp.testing.servers import Servers
 from saga_mcp.tools.declared import DeclaredRegistry, declare
+from saga_mcp.tools.failing import Often
+from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import Catalogue
 from saga_tools import ToolRegistry
 
@@ -41,6 +43,9 @@ class Harness:
         on_error: As in a config, and in place of what the config says.
         on_undo_failure: The same.
         database: File of the saga log; default: one that is deleted with the harness.
+        timeout_s: How long each call and each undo is waited for, in seconds, in place of what its pair says, so that
+            one that hangs takes a test no longer. A call that hangs is given up after twice that, an undo after ten
+            times that.
 
     Raises:
         PairError: Something is wrong with the registry.
@@ -54,6 +59,7 @@ class Harness:
         on_error: Literal["abort", "hold"] | None = None,
         on_undo_failure: Literal["halt", "continue"] | None = None,
         database: Path | None = None,
+        timeout_s: float | None = None,
     ) -> None:
         loaded = _of_registry(tools) if isinstance(tools, ToolRegistry) else load(Path(tools))
         settings = loaded.settings
@@ -66,6 +72,7 @@ class Harness:
             ),
         )
         self._database = database
+        self._timeout_s = timeout_s
         self._faults = Faults(kill=lambda: self._servers.kill())  # noqa: PLW0108 - there are no servers yet
         self._catalogue: FaultyCatalogue
         self._servers: Servers
@@ -77,7 +84,7 @@ class Harness:
         if database is None:
             folder = self._stack.enter_context(tempfile.TemporaryDirectory(prefix="saga-mcp-test-"))
             database = Path(folder) / "saga.db"
-        self._servers = Servers(_hastened(self._loaded, database), self._around)
+        self._servers = Servers(_hastened(self._loaded, database, self._timeout_s), self._around)
         try:
             await self._servers.start()
         except BaseException:
@@ -120,37 +127,54 @@ class Harness:
             self._sagas.append(known)
         return HarnessSaga(self._servers, agent, known)
 
-    def fail(self, tool: str, *, when: When = "before", times: int = 1, error: Exception | None = None) -> None:
-        """Let the next calls of a tool fail.
+    def fail(
+        self,
+        tool: str,
+        *,
+        when: When = "before",
+        times: int = 1,
+        rate: float | None = None,
+        error: Exception | None = None,
+    ) -> None:
+        """Let the next calls of a tool fail, or some of all its calls.
 
         Args:
             tool: Its name, as agents see it.
             when: `before`: it raises and has done nothing. `after`: it has done its work, and raises. `lost`: it has
-                done its work, and its answer never comes. `crash`: it has done its work, and the server dies; the
-                next server starts at once.
+                done its work, and what would bring its answer breaks. `hang`: it has done its work, and no answer
+                comes, until its time limits are over. `crash`: it has done its work, and the server dies; the next
+                server starts at once.
             times: How many calls.
+            rate: Instead of `times`: how likely it is at each call, above 0 and up to 1, until the harness ends.
             error: What it raises `before` or `after`, such as `NoEffect("sold out")`; default: an `InjectedFault`.
 
         Raises:
-            ValueError: There is no such tool.
+            ValueError: There is no such tool, or no such rate.
         """
-        self._faults.plan(self._catalogue.forward_named(tool), when, times, error)
+        self._faults.plan(self._catalogue.forward_named(tool), when, _often(times, rate), error)
 
     def fail_undo(
-        self, tool: str, *, when: UndoWhen = "before", times: int = 1, error: Exception | None = None
+        self,
+        tool: str,
+        *,
+        when: UndoWhen = "before",
+        times: int = 1,
+        rate: float | None = None,
+        error: Exception | None = None,
     ) -> None:
-        """Let the next attempts of an undo fail.
+        """Let the next attempts of an undo fail, or some of all.
 
         Args:
             tool: The tool whose undo is to fail; or the name of an undo, or of a part that `call.on_undo` names.
-            when: As for `fail`: `after` and `crash` show whether the undo may run twice.
+            when: As for `fail`: all but `before` show whether the undo may run twice.
             times: How many attempts.
+            rate: As for `fail`.
             error: What it raises; default: an `InjectedFault`.
 
         Raises:
-            ValueError: There is no such tool or undo.
+            ValueError: There is no such tool or undo, or no such rate.
         """
-        self._faults.plan(self._catalogue.undo_named(tool), when, times, error)
+        self._faults.plan(self._catalogue.undo_named(tool), when, _often(times, rate), error)
 
     async def crash(self) -> None:
         """Kill the server between two calls; return when the next one runs."""
@@ -160,6 +184,12 @@ class Harness:
 
 async def _nothing(_app: object) -> None:
     """Only wait for the server."""
+
+
+def _often(times: int, rate: float | None) -> Often:
+    if rate is not None and not 0 < rate <= 1:
+        raise ValueError(f"{rate} is no rate: it has to be above 0 and up to 1")
+    return Often(times, rate)
 
 
 def _of_registry(registry: ToolRegistry) -> LoadedConfig:
@@ -176,12 +206,12 @@ def _of_registry(registry: ToolRegistry) -> LoadedConfig:
     )
 
 
-def _hastened(loaded: LoadedConfig, database: Path) -> LoadedConfig:
+def _hastened(loaded: LoadedConfig, database: Path, timeout_s: float | None) -> LoadedConfig:
     """The same on another log, with waits that suit a test."""
     settings = replace(
         loaded.settings, probe_for_s=_PROBE_FOR_S, reply_within_s=_REPLY_WITHIN_S, recovery_every_s=_SETTLE_S
     )
-    registries = tuple(map(_settling_at_once, loaded.registries))
+    registries = tuple(_soon(registry, timeout_s) for registry in loaded.registries)
     return replace(
         loaded,
         settings=settings,
@@ -192,8 +222,15 @@ def _hastened(loaded: LoadedConfig, database: Path) -> LoadedConfig:
     )
 
 
-def _settling_at_once(registry: DeclaredRegistry) -> DeclaredRegistry:
-    tools = (
-        replace(tool, pair=replace(tool.pair, settle_s=min(tool.pair.settle_s, _SETTLE_S))) for tool in registry.tools
-    )
+def _soon(registry: DeclaredRegistry, timeout_s: float | None) -> DeclaredRegistry:
+    """The same tools with waits that suit a test."""
+    tools = (replace(tool, pair=_impatient(tool.pair, timeout_s)) for tool in registry.tools)
     return replace(registry, tools=tuple(tools))
+
+
+def _impatient(pair: Pair, timeout_s: float | None) -> Pair:
+    pair = replace(pair, settle_s=min(pair.settle_s, _SETTLE_S))
+    if timeout_s is None:
+        return pair
+    undo = tuple(replace(entry, timeout_s=timeout_s) for entry in pair.undo)
+    return replace(pair, timeout_s=timeout_s, hard_deadline_s=2 * timeout_s, undo=undo)

@@ -1,0 +1,293 @@
+"""Why a saga is not at rest: who drives it, what each of its steps waits for and until when, and what waits behind it.
+
+Pure, but for the reading of pairs: times are those of the events, limits those of the pairs as they were frozen. What a
+process has drawn by chance (the jitter of a back-off) nobody else knows, so the latest time is told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+from saga_mcp.cli.items import behind, item_at
+from saga_mcp.cli.pausing import line
+from saga_mcp.cli.timeline import utc_time
+from saga_mcp.domain.duties import busy
+from saga_mcp.domain.events import (
+    StepApproved,
+    StepAttempted,
+    StepAttemptEnded,
+    StepAwaitingApproval,
+    StepFellInDoubt,
+    StepIntended,
+    UndoFailed,
+    UndoFellInDoubt,
+    UndoIntended,
+)
+from saga_mcp.domain.pausing import Pause, held_undo
+from saga_mcp.domain.rollback import next_undo
+from saga_mcp.domain.state import Part, Saga, Step
+from saga_mcp.domain.values import JsonObject, PartState, Phase, StepState
+from saga_mcp.edge.clean import escape
+from saga_mcp.edge.outages import utc, waited_for, waits
+from saga_mcp.edge.wording import waits_for
+from saga_mcp.engine.undoing import policy_of
+from saga_mcp.log.owners import LivingOwner
+from saga_mcp.log.port import Record, SagaLog
+from saga_mcp.tools.pair import Pair, PairUnreadable
+
+Pairs = Mapping[int, Pair | PairUnreadable]
+"""Frozen pairs, by step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wait:
+    """What a step waits for."""
+
+    step: int
+    kind: str
+    """`call`, `attempt`, `doubt`, `approval`, `send`, `undo`, `undo_attempt`, `undo_doubt`, `upstream`, `paused` or
+    `person`."""
+    words: str
+    since: float | None = None
+    until: float | None = None
+    """Wall clock at which it ends at the latest, or goes on, where that is known."""
+    pid: int | None = None
+    """The living process that has it in hand."""
+    behind: tuple[int, ...] = ()
+    """Older steps, which are undone only after it."""
+
+    def json(self) -> JsonObject:
+        """For programs."""
+        return {
+            "step": self.step,
+            "waits_for": self.kind,
+            "since": None if self.since is None else utc_time(self.since),
+            "until": None if self.until is None else utc_time(self.until),
+            "pid": self.pid,
+            "behind": [*self.behind],
+        }
+
+    def line(self) -> str:
+        """For people."""
+        held = f". Behind it: {_steps(self.behind)}" if self.behind else ""
+        return f"step {self.step}: {self.words}{held}"
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What keeps a saga from its rest; nothing where it is at rest."""
+
+    is_busy: bool
+    driver_pid: int | None
+    found: tuple[Wait, ...]
+
+    def json(self, step: int | None) -> JsonObject:
+        """For programs; of one step only where that is asked."""
+        return {"driver_pid": self.driver_pid, "waits": [each.json() for each in self._of(step)]}
+
+    def lines(self, step: int | None) -> Iterator[str]:
+        """For people."""
+        yield from (each.line() for each in self._of(step))
+        if self.is_busy:
+            yield f"Driven by pid {self.driver_pid}." if self.driver_pid else "Nobody alive drives it."
+
+    def _of(self, step: int | None) -> Iterator[Wait]:
+        return (each for each in self.found if step in {None, each.step})
+
+
+async def frozen_pairs(log: SagaLog, steps: Iterable[Step]) -> Pairs:
+    """The pairs of these steps as they were at their intents."""
+    pairs: dict[int, Pair | PairUnreadable] = {}
+    for step in steps:
+        if step.number not in pairs:
+            row = await log.pair(step.plan.pair_hash)
+            try:
+                pairs[step.number] = Pair.of_row(step.plan.pair_hash, {} if row is None else row.content)
+            except PairUnreadable as unreadable:
+                pairs[step.number] = unreadable
+    return pairs
+
+
+def standing(
+    saga: Saga,
+    records: Sequence[Record],
+    pairs: Pairs,
+    alive: Sequence[LivingOwner],
+    paused: Mapping[str, Pause],
+) -> Standing:
+    """Why a saga is not at rest.
+
+    Args:
+        saga: The saga.
+        records: All its events.
+        pairs: Of its loose steps at least.
+        alive: Who uses its log now.
+        paused: What a person has paused, by tool.
+    """
+    teller = _Teller(saga, records, pairs, {owner.id: owner.pid for owner in alive}, held_undo(saga, paused))
+    going = busy(saga)
+    driver = teller.alive.get(saga.driver) if going else None
+    return Standing(going, driver, tuple(chain.from_iterable(map(teller.of, saga.loose_steps))))
+
+
+@dataclass(frozen=True, slots=True)
+class _Teller:
+    saga: Saga
+    records: Sequence[Record]
+    pairs: Pairs
+    alive: Mapping[str, int]
+    held: tuple[Step, Pause] | None
+
+    def of(self, step: Step) -> Iterator[Wait]:
+        """What one step waits for."""
+        yield from self._forward(step)
+        item = item_at(self.saga, step.number)
+        if item is not None and step.state is not StepState.AWAITING_APPROVAL:
+            yield Wait(
+                step=step.number,
+                kind="person",
+                words=f"waits for a person, {waits_for(item.kind)}",
+                behind=self._behind(step),
+            )
+        part = step.next_part
+        if part is not None and item is None and self.saga.phase is Phase.COMPENSATING:
+            yield from self._undo(step, part)
+
+    def _forward(self, step: Step) -> Iterator[Wait]:
+        pair = self.pairs.get(step.number)
+        if step.running:
+            yield self._call(step, pair)
+        elif step.state is StepState.INTENDED and not step.exhausted:
+            since = self._last(step, StepAttemptEnded)
+            until = None
+            if since is not None and isinstance(pair, Pair):
+                until = since + pair.retry.delay_s(max(step.attempts, 1))
+            words = f"attempt {step.attempts} of its call failed{_at(since)}, and it is attempted again{_by(until)}"
+            yield Wait(
+                step=step.number, kind="attempt", words=words, since=since, until=until, pid=self._pid(step.owner)
+            )
+        elif step.probed_now:
+            since = self._last(step, StepFellInDoubt)
+            yield Wait(
+                step=step.number,
+                kind="doubt",
+                words=f"its outcome is unknown{_since(since)}, and its tool is asked about it",
+                since=since,
+                behind=self._behind(step),
+            )
+        elif step.state is StepState.AWAITING_APPROVAL:
+            yield self._question(step)
+
+    def _call(self, step: Step, pair: Pair | PairUnreadable | None) -> Wait:
+        since = self._last(step, StepIntended, StepAttempted)
+        until = hard = None
+        if since is not None and isinstance(pair, Pair):
+            until, hard = since + pair.timeout_s, since + pair.hard_deadline_s
+        late = step.state is StepState.IN_DOUBT
+        limits = "" if until is None or late else f", is waited for until {utc(until)}"
+        end = "" if hard is None else f", and counts as running until {utc(hard)}"
+        if step.overdue:
+            end = ", past its hard deadline, and cannot be stopped"
+        words = f"its call runs{_since(since)} in {self._process(step.owner)}{limits}{end}"
+        return Wait(
+            step=step.number,
+            kind="call",
+            words=words,
+            since=since,
+            until=hard,
+            pid=self._pid(step.owner),
+            behind=self._behind(step),
+        )
+
+    def _question(self, step: Step) -> Wait:
+        if step.approved:
+            since = self._last(step, StepApproved)
+            words = f"its call was allowed{_at(since)}, and waits for what is before it to be settled"
+            return Wait(step=step.number, kind="send", words=words, since=since)
+        since = self._last(step, StepAwaitingApproval)
+        until = step.expires_at or None
+        words = f"its call waits{_since(since)} for a person to allow it{_by(until)}"
+        return Wait(step=step.number, kind="approval", words=words, since=since, until=until)
+
+    def _undo(self, step: Step, part: Part) -> Iterator[Wait]:
+        held = self.held
+        pair = self.pairs.get(step.number)
+        behind_it = self._behind(step)
+        undo = f"its undo {escape(part.spec.tool) or part.spec.action.value}"
+        policy = policy_of(pair, part) if isinstance(pair, Pair) else None
+        if held is not None and held[0].number == step.number:
+            yield Wait(step=step.number, kind="paused", words=f"{undo} waits: {line(held[1])}", behind=behind_it)
+        elif (outage := waited_for(part)) is not None:
+            yield Wait(
+                step=step.number,
+                kind="upstream",
+                words=f"{undo} {waits(outage)}: {escape(part.error)}",
+                since=outage.since,
+                until=outage.again_at,
+                behind=behind_it,
+            )
+        elif part.running:
+            since = self._last(step, UndoIntended)
+            until = None if since is None or policy is None else since + policy.hard_deadline_s
+            end = "" if until is None else f", and counts as running until {utc(until)}"
+            if part.overdue:
+                end = ", past its hard deadline, and cannot be stopped"
+            words = f"{undo} runs{_since(since)} in {self._process(part.owner)}{end}"
+            pid = self._pid(part.owner)
+            yield Wait(step=step.number, kind="undo", words=words, since=since, until=until, pid=pid, behind=behind_it)
+        elif part.tries and self._is_due(step):
+            since = self._last(step, UndoFailed)
+            until = None
+            of = ""
+            if policy is not None:
+                of = f" of {policy.retry.attempts}"
+                until = None if since is None else since + policy.retry.delay_s(part.attempts or part.tries)
+            words = f"attempt {part.attempts}{of} of {undo} failed{_at(since)}, and it is attempted again{_by(until)}"
+            yield Wait(step=step.number, kind="undo_attempt", words=words, since=since, until=until, behind=behind_it)
+        elif part.state is PartState.UNDO_IN_DOUBT:
+            since = self._last(step, UndoFellInDoubt)
+            words = f"{undo} has an unknown outcome{_since(since)}"
+            yield Wait(step=step.number, kind="undo_doubt", words=words, since=since, behind=behind_it)
+
+    def _is_due(self, step: Step) -> bool:
+        """Whether its undo is the one to be sent next: also one of unknown outcome, where that does no harm."""
+        turn = next_undo(self.saga)
+        return turn is not None and turn.step.number == step.number
+
+    def _behind(self, step: Step) -> tuple[int, ...]:
+        return behind(self.saga, step.number)
+
+    def _last(self, step: Step, *kinds: type) -> float | None:
+        """When the last such event of a step was stored."""
+        found = (
+            record.at
+            for record in reversed(self.records)
+            if isinstance(record.event, kinds) and getattr(record.event, "step", 0) == step.number
+        )
+        return next(found, None)
+
+    def _pid(self, owner: str) -> int | None:
+        return self.alive.get(owner)
+
+    def _process(self, owner: str) -> str:
+        pid = self._pid(owner)
+        return "a process that is gone" if pid is None else f"pid {pid}"
+
+
+def _since(at: float | None) -> str:
+    return "" if at is None else f" since {utc(at)}"
+
+
+def _at(at: float | None) -> str:
+    return "" if at is None else f" at {utc(at)}"
+
+
+def _by(at: float | None) -> str:
+    return "" if at is None else f", at {utc(at)} at the latest"
+
+
+def _steps(numbers: tuple[int, ...]) -> str:
+    word = "step" if len(numbers) == 1 else "steps"
+    return f"{word} {', '.join(map(str, numbers))}"
