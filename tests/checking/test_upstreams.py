@@ -41,6 +41,13 @@ def test_a_preset_that_fits_says_nothing(desk: Desk) -> None:
     assert (answer.code, answer.json["warnings"], answer.json["errors"]) == (0, [], [])
 
 
+def test_a_secret_argument_that_the_tool_does_not_take_is_an_error(desk: Desk) -> None:
+    config(desk, desk.server("shop", {"send": TAKES_ID}), '[tools."up.send"]\nkind = "pivot"\nsecret = ["idd"]\n')
+    (error,) = check(desk).json["errors"]
+    assert error["key"] == 'tools."up.send".secret'
+    assert error["message"] == "up.send has no argument idd; did you mean id?"
+
+
 def test_what_an_undo_cannot_restore_stands_beside_it(desk: Desk) -> None:
     config(desk, {**desk.server("Slack MCP Server", SLACK), "preset": "slack-archived"})
     tools = {tool["tool"]: tool for tool in check(desk).json["tools"]}

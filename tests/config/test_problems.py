@@ -36,7 +36,7 @@ undo = [
   { manual = "x", leave = "y", done_wen = "z" },
 ]
 timeout_s = "30"
-secret = ["name"]
+secret = ["nam"]
 gaurd = 1
 
 [tools."crm.delete_lead"]
@@ -65,7 +65,7 @@ hard_deadline_s = 1
         (f"{create}.undo[1].args.lead", "crm.delete_lead has no parameter lead; did you mean lead_id?", 20),
         (f"{create}.undo[1].args", "crm.delete_lead needs lead_id", 20),
         (f"{create}.timeout_s", "must be a number", 25),
-        (f"{create}.secret", "not supported by this version yet", 26),
+        (f"{create}.secret[0]", "there is no parameter nam; did you mean name?", 26),
         (f"{create}.gaurd", "unknown key; did you mean guard?", 27),
         ('tools."crm.delete_lead"', caught.value.problems[-5].message, 29),
         ('tools."crm.delete_lead".hard_deadline_s', "is shorter than timeout_s, 30", 30),
@@ -137,6 +137,8 @@ LEAVE = 'undo = { leave = "x" }\n'
         ),
         (LEAVE + "timeout_s = inf", ".timeout_s", "must be a finite number"),
         (LEAVE + "idempotent = 1", ".idempotent", "must be true or false"),
+        (LEAVE + 'secret = ["name"]\nresource = "${args.name}"', ".resource", "name is secret, and whoever is refused"),
+        (LEAVE + 'secret = ["name"]\nforce = { name = "x" }', ".force.name", "name is secret, and what is forced is"),
     ],
 )
 def test_a_tool_that_cannot_be_served_is_a_problem(tmp_path: Path, toml: str, key: str, message: str) -> None:
@@ -147,7 +149,7 @@ def test_a_tool_that_cannot_be_served_is_a_problem(tmp_path: Path, toml: str, ke
 
 UNREADABLE = {
     "bogus = 1": ".bogus",
-    "secret = []": ".secret",
+    "secret = 1": ".secret",
     'settle_s = "soon"': ".settle_s",
     "retry = { atempts = 3 }": ".retry.atempts",
     'on_repeat = "never"': ".on_repeat",

@@ -187,7 +187,7 @@ def test_a_probe_takes_no_undo() -> None:
     assert "probe `find` takes an Undo, but none is running then; take a `Call`" in only_problem(registry)
 
 
-@pytest.mark.parametrize("trait", ["resource", "secret"])
+@pytest.mark.parametrize("trait", ["resource"])
 def test_a_trait_that_this_version_does_not_keep_cannot_be_given(trait: str) -> None:
     traits: dict[str, Any] = {trait: True}
     with pytest.raises(TypeError, match=trait):

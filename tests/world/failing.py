@@ -87,6 +87,9 @@ class LogAround:
     async def paused(self, realm: str) -> Mapping[str, Pause]:
         return await self.inner.paused(realm)
 
+    async def hmac_key(self) -> bytes:
+        return await self.inner.hmac_key()
+
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         return await self.inner.take_lock(wanted, over=over)
 

@@ -219,6 +219,10 @@ class MemoryLog:
         await anyio.lowlevel.checkpoint()
         return {tool: pause for (of_realm, tool), pause in self._database.pauses.items() if of_realm == realm}
 
+    async def hmac_key(self) -> bytes:
+        await anyio.lowlevel.checkpoint()
+        return b"of this database"
+
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         await anyio.lowlevel.checkpoint()
         locks, here = self._database.locks, (wanted.realm, wanted.name)

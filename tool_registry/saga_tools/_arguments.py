@@ -64,13 +64,25 @@ class Arguments:
             instance = self._read(_json(stored))
         return Decoded(self._kwargs(instance), stored)
 
-    def kwargs_from_json(self, stored: Mapping[str, Json]) -> dict[str, Any]:
+    def kwargs_from_json(self, stored: Mapping[str, Json], left_out: frozenset[str] = frozenset()) -> dict[str, Any]:
         """Return the Python values for arguments that `decode` or `encode` made.
+
+        Args:
+            stored: The arguments.
+            left_out: Names of those that were not stored; they are in what is returned neither.
 
         Raises:
             InvalidArguments: They do not fit the parameters the function has today.
         """
+        if left_out:
+            return self._without(left_out).kwargs_from_json(stored)
         return self._kwargs(self._read(_json(stored)))
+
+    def _without(self, left_out: frozenset[str]) -> "Arguments":
+        names = tuple(name for name in self.names if name not in left_out)
+        fields = [self._model.model_fields[_field_name(self.names.index(name))] for name in names]
+        given: dict[str, Any] = {_field_name(place): (each.annotation, each) for place, each in enumerate(fields)}
+        return Arguments(names, {}, create_model("Arguments", __config__=self._model.model_config, **given))
 
     def _kwargs(self, instance: BaseModel) -> dict[str, Any]:
         return {name: getattr(instance, _field_name(place)) for place, name in enumerate(self.names)}

@@ -39,6 +39,15 @@ def check_forward(forward: Forward) -> Iterator[Problem]:
             close = did_you_mean(str(value), get_args(choices))
             fix = f"use one of {', '.join(get_args(choices))}"
             yield Problem(forward.name, f"{trait} is {value!r}{close}", fix, where)
+    if isinstance(traits.secret, str):
+        fix = f'use secret=["{traits.secret}"]'
+        yield Problem(forward.name, f"secret is {traits.secret!r}, and has to be a list of parameters", fix, where)
+    else:
+        for name in traits.secret:
+            if name not in forward.signature.parameters:
+                close = did_you_mean(name, forward.signature.parameters)
+                fix = "name a parameter of it, or drop it"
+                yield Problem(forward.name, f"secret names `{name}`, which is no parameter{close}", fix, where)
     yield from check_timeout(forward.name, traits.timeout_s, where)
     if traits.settle_s < 0:
         yield Problem(forward.name, f"settle_s is {traits.settle_s}", "use seconds, 0 or more", where)

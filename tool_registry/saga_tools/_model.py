@@ -147,9 +147,9 @@ class RegisteredTool:
         """Decode arguments as they came over the wire; see `Arguments.decode`."""
         return self.arguments.decode(arguments)
 
-    def kwargs_from_json(self, stored: Mapping[str, Json]) -> dict[str, Any]:
+    def kwargs_from_json(self, stored: Mapping[str, Json], left_out: frozenset[str] = frozenset()) -> dict[str, Any]:
         """Return Python values for stored arguments; see `Arguments.kwargs_from_json`."""
-        return self.arguments.kwargs_from_json(stored)
+        return self.arguments.kwargs_from_json(stored, left_out)
 
     def encode_result(self, value: object) -> Encoded:
         """Return the JSON value of a result, and whether it is exact; never raises."""

@@ -5,6 +5,7 @@ server, because the author types them.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypedDict
 
@@ -73,6 +74,7 @@ class TraitArguments(TypedDict, total=False):
     error_means: ErrorMeans
     on_repeat: OnRepeat
     approval: bool
+    secret: Sequence[str]
     guard: Literal["unchanged"] | None
     ignore_order: bool
 
@@ -91,6 +93,8 @@ class Traits:
         error_means: What an exception proves, other than `NoEffect`, which is always without effect.
         on_repeat: What an equal call means after the first one's answer was delivered.
         approval: A person has to allow each call before it is sent; which calls, the config may say instead.
+        secret: Names of parameters that are shown to nobody. Those that neither its undo nor its capture, guard or
+            probe takes by name are not stored either: `undo.args` does not have them.
         guard: `"unchanged"`: its capture is made again after the step and before the undo. Where the world is as it was
             before the step, nothing is undone; where it is neither that nor as the step left it, a person decides.
         ignore_order: That guard compares lists as bags.
@@ -105,6 +109,7 @@ class Traits:
     error_means: ErrorMeans = "unknown"
     on_repeat: OnRepeat = "run"
     approval: bool = False
+    secret: Sequence[str] = ()
     guard: Literal["unchanged"] | None = None
     ignore_order: bool = False
 

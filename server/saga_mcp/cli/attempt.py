@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, cast
 
@@ -15,6 +16,7 @@ from saga_mcp.cli.ground import Ground, stand_on, stdout_kept_clean
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, wrong_usage
 from saga_mcp.config.problems import did_you_mean
+from saga_mcp.domain.hiding import Hiding
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind
 from saga_mcp.edge.clean import escape
 from saga_mcp.tools.looks import Seen
@@ -54,10 +56,11 @@ def attempt(
     given = Given(result=_json("--result", result), text=text, is_sample=False) if result else None
     ground = stand_on(config)
     name, trial = anyio.run(_try, ground, tool, arguments, given, text)
+    hiding = Hiding(trial.args[each] for each in trial.pair.secret if each in trial.args)
     if as_json:
-        output.json(_as_json(name, trial))
+        output.json(cast("JsonObject", hiding.json(_as_json(name, trial))))
     else:
-        _print(output, name, trial)
+        output.text(*map(hiding.text, _lines(name, trial)))
     failed = trial.unbuilt or any(part.problems for entry in trial.entries for part in entry.parts)
     if failed or (trial.seen is not None and not isinstance(trial.seen, Seen)):
         raise typer.Exit(Exit.FAILED)
@@ -143,33 +146,35 @@ def _capture_json(trial: Trial) -> JsonValue:
     return {"tool": capture.call.tool, **found}
 
 
-def _print(output: Output, name: str, trial: Trial) -> None:
+def _lines(name: str, trial: Trial) -> Iterator[str]:
     pair = trial.pair
     case = "" if trial.case is None else f", by case {trial.case + 1}"
-    output.text(f"{escape(name)} ({pair.kind.value}{case})", f"  arguments  {_shown(trial.args)}")
+    yield f"{escape(name)} ({pair.kind.value}{case})"
+    yield f"  arguments  {_shown(trial.args)}"
     if pair.capture is not None:
-        output.text(f"  capture    {escape(pair.capture.call.tool)}: {_sight(trial)}")
+        yield f"  capture    {escape(pair.capture.call.tool)}: {_sight(trial)}"
     if guard := _guard(pair):
-        output.text(f"  guard      {escape(guard)}")
+        yield f"  guard      {escape(guard)}"
     if pair.kind is not Kind.READ_ONLY:
         given = trial.given
         sample = " (a sample made from its schema; --result JSON gives another)" if given and given.is_sample else ""
-        output.text(f"  result     {'not known' if given is None else _shown(given.result)}{sample}")
+        yield f"  result     {'not known' if given is None else _shown(given.result)}{sample}"
     for entry in trial.entries:
         if not entry.chosen or entry.why:
             verdict = "does not run" if not entry.chosen else "cannot be built"
-            output.text(f"  undo {entry.number + 1}     {escape(entry.tool)} {verdict}: {escape(entry.why)}")
+            yield f"  undo {entry.number + 1}     {escape(entry.tool)} {verdict}: {escape(entry.why)}"
         for part in entry.parts:
             what = escape(part.message) if part.message else _shown(part.args)
-            output.text(f"  undo {entry.number + 1}     {escape(entry.tool)} {what}")
-            output.text(*(f"             which it does not take: {escape(problem)}" for problem in part.problems))
+            yield f"  undo {entry.number + 1}     {escape(entry.tool)} {what}"
+            yield from (f"             which it does not take: {escape(problem)}" for problem in part.problems)
         if entry.chosen and not entry.why and not entry.parts:
-            output.text(f"  undo {entry.number + 1}     {escape(entry.tool)}: nothing")
+            yield f"  undo {entry.number + 1}     {escape(entry.tool)}: nothing"
     if trial.unbuilt:
-        output.text(f"  no undo    {escape(trial.unbuilt)}")
-    output.text(f"  lost reply {escape(trial.lost)}", "")
+        yield f"  no undo    {escape(trial.unbuilt)}"
+    yield f"  lost reply {escape(trial.lost)}"
+    yield ""
     read = f"Nothing was called but {', '.join(trial.called)}, which only reads." if trial.called else ""
-    output.text(escape(read) or "Nothing was called.")
+    yield escape(read) or "Nothing was called."
 
 
 def _sight(trial: Trial) -> str:

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import AsyncIterator, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from saga_mcp.domain.attention import VERBS, Item, items
 from saga_mcp.domain.errors import SagaQuarantined
+from saga_mcp.domain.events import StepPlan
+from saga_mcp.domain.hiding import Hiding, hidden, secrets_of
 from saga_mcp.domain.rollback import in_scope
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import ItemKind, OnUndoFailure, Phase, Urgency
+from saga_mcp.domain.values import ItemKind, JsonValue, OnUndoFailure, Phase, Urgency
 from saga_mcp.edge.outages import Held, held
 from saga_mcp.log.port import Record, SagaLog, SagaRow
 
@@ -83,21 +85,37 @@ async def rows(log: SagaLog, realm: str, *, open_only: bool = False, attention_o
             return found
 
 
+class HidingRecords:
+    """Hides the secrets of a saga in its events, which come in order: a call's before everything that came of it."""
+
+    def __init__(self) -> None:
+        self._secrets: tuple[JsonValue, ...] = ()
+        self._hiding = Hiding()
+
+    def of(self, record: Record) -> Record:
+        """Return an event as it may be shown."""
+        plan = getattr(record.event, "plan", None)
+        if isinstance(plan, StepPlan) and (found := secrets_of(plan)):
+            self._secrets += found
+            self._hiding = Hiding(self._secrets)
+        return replace(record, event=self._hiding.of(record.event))
+
+
 async def history(log: SagaLog, saga_id: str) -> AsyncIterator[Record]:
-    """Every event of a saga, in order."""
-    seq = 0
+    """Every event of a saga, in order, as it may be shown."""
+    seq, hiding = 0, HidingRecords()
     while page := await log.history(saga_id, after_seq=seq, limit=_PAGE):
         for record in page:
-            yield record
+            yield hiding.of(record)
         seq = page[-1].seq
 
 
 async def readable_history(log: SagaLog, saga_id: str) -> AsyncIterator[Record]:
     """The events of a saga up to the first that this version cannot read."""
-    seq = 0
+    seq, hiding = 0, HidingRecords()
     with contextlib.suppress(SagaQuarantined):
         while found := await log.history(saga_id, after_seq=seq, limit=1):
-            yield found[0]
+            yield hiding.of(found[0])
             seq = found[0].seq
 
 
@@ -112,7 +130,7 @@ async def waiting(log: SagaLog, realm: str) -> list[Waiting]:
 async def of_saga(log: SagaLog, row: SagaRow) -> list[Waiting]:
     """What waits for a person in one saga."""
     try:
-        saga = await log.load(row.id)
+        saga = hidden(await log.load(row.id))
         since: dict[int, float] = {}
         async for record in history(log, row.id):
             since[getattr(record.event, "step", 0)] = record.at
@@ -137,7 +155,7 @@ async def outages(log: SagaLog, found: Iterable[SagaRow]) -> list[Held]:
     for row in found:
         if row.busy and row.phase == Phase.COMPENSATING.value:
             with contextlib.suppress(SagaQuarantined):
-                waits.extend(held(await log.load(row.id)))
+                waits.extend(held(hidden(await log.load(row.id))))
     return waits
 
 

@@ -21,6 +21,7 @@ from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Output, age, count
 from saga_mcp.cli.pausing import line, pause_json
 from saga_mcp.domain.errors import SagaNotFound
+from saga_mcp.domain.hiding import hidden
 from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
@@ -219,7 +220,7 @@ def split_name(text: str) -> tuple[str, int | None]:
 
 
 async def load(log: SagaLog, ground: Ground, saga_id: str) -> Saga:
-    """A saga of this realm.
+    """A saga of this realm, as it may be shown.
 
     Raises:
         CommandFailed: the log of this realm does not hold it.
@@ -234,7 +235,7 @@ async def load(log: SagaLog, ground: Ground, saga_id: str) -> Saga:
             "another realm is another config: --config FILE.",
             code="saga_not_found",
         )
-    return saga
+    return hidden(saga)
 
 
 def servers_words(servers: list[LivingOwner]) -> str:

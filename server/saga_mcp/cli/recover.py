@@ -21,6 +21,7 @@ from saga_mcp.cli.output import CommandFailed, Exit, Output, count
 from saga_mcp.domain.attention import NEEDS_ATTENTION, reported_state, summary
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import ItemRefused, SagaQuarantined
+from saga_mcp.domain.hiding import hiding
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.undo_decisions import undo_probed
 from saga_mcp.domain.values import ItemKind, JsonObject
@@ -53,7 +54,8 @@ def probe(
             return await _undo_probed(engine, saga, step, said)
         asked = await engine.probing.ask(saga, step)
         if isinstance(asked.verdict, NoVerdict):
-            reason = f": {asked.verdict.error}" if asked.verdict.error else ""
+            error = hiding(saga).text(asked.verdict.error)
+            reason = f": {error}" if error else ""
             raise CommandFailed(
                 f"The probe of {tool} cannot tell{reason}. Nothing was changed. Find out by hand, then "
                 f"`saga-mcp resolve {name} --landed` or `--absent`.",

@@ -14,6 +14,7 @@ from saga_mcp.config.validate import Read
 from saga_mcp.domain.values import JsonValue, Kind
 from saga_mcp.tools.binding import Path, TemplateError, compile_condition, compile_template
 from saga_mcp.tools.declared import DeclaredTool
+from saga_mcp.tools.secret import arguments_in
 from saga_mcp.tools.undo_plan import AT_SENDING, late_args
 from saga_mcp.tools.variables import AFTER_OUTCOME as VARIABLES
 from saga_mcp.tools.variables import BEFORE_INTENT, MEMBERS, NOW
@@ -33,6 +34,7 @@ class Callables:
             are not there: what they would be is not known.
         read_only: Which of them only read.
         lasting: Names of the upstreams whose calls may go on where this process has ended.
+        judged: Names of the arguments that rules over results look at; an empty one: all.
     """
 
     schemas: Mapping[str, Mapping[str, Any]]
@@ -41,6 +43,7 @@ class Callables:
     unusable: frozenset[str]
     read_only: frozenset[str] = frozenset()
     lasting: frozenset[str] = frozenset()
+    judged: frozenset[str] = frozenset()
 
     def target(self, tool: str) -> str:
         """Where a tool acts; empty where it is not known."""
@@ -156,6 +159,22 @@ class Check:
             self._check_template((*self._path, "resource"), table.resource, BEFORE_INTENT)
             if kind is Kind.READ_ONLY:
                 self._findings.problem((*self._path, "resource"), "a read_only tool holds nothing: it is no step")
+
+    def secrets(self) -> None:
+        """Check the arguments that are shown to nobody."""
+        table = self._read.table
+        takes = self._members(self._tool, "args") if self._tool is not None else None
+        for place, name in enumerate(table.secret):
+            if takes is not None and name not in takes:
+                message = f"there is no parameter {name}{did_you_mean(name, takes)}"
+                self._findings.problem((*self._path, "secret", place), message)
+        secret = secret_of(table, () if self._tool is None else self._tool.pair.secret)
+        for name in arguments_in(table.resource) & set(secret):
+            message = f"{name} is secret, and whoever is refused what a saga holds is told what that is"
+            self._findings.problem((*self._path, "resource"), message)
+        for name in table.force.keys() & set(secret):
+            message = f"{name} is secret, and what is forced is frozen with each pair: give it to the server behind it"
+            self._findings.problem((*self._path, "force", name), message)
 
     def _captures(self, key: str, table: CaptureTable, variables: frozenset[str]) -> None:
         path: KeyPath = (*self._path, key)
@@ -282,6 +301,11 @@ class Check:
         for name in schema.get("required", ()):
             if name not in args:
                 self._findings.problem((*path, "args"), f"{tool} needs {name}")
+
+
+def secret_of(table: ToolTable, coded: Collection[str]) -> tuple[str, ...]:
+    """Return the arguments that are shown to nobody; what the table says goes before what the code does."""
+    return tuple(table.secret if "secret" in table.model_fields_set else coded)
 
 
 def safe_if_absent(undo: UndoTable, callables: Callables) -> bool:

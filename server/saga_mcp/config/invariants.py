@@ -13,6 +13,7 @@ from saga_mcp.config.problems import KeyPath
 from saga_mcp.config.validate import validate
 from saga_mcp.tools.binding import TemplateError, compile_condition
 from saga_mcp.tools.rules import RULE_VARIABLES, WrittenRule
+from saga_mcp.tools.secret import arguments_in
 
 
 class InvariantTable(Table):
@@ -37,6 +38,17 @@ def read_invariants(content: object, taken: Collection[str], findings: Findings)
         findings.problem(("invariants",), "must be a list of tables: [[invariants]]")
         return ()
     return tuple(_rules(cast("list[object]", content), taken, findings))
+
+
+def judged(content: object) -> frozenset[str]:
+    """Return the arguments that the rules look at, whatever is wrong with them; an empty name: all."""
+    checks = [each.get("check") for each in _tables(content)]
+    return frozenset[str]().union(*(arguments_in(check) for check in checks if isinstance(check, str)))
+
+
+def _tables(content: object) -> list[dict[str, object]]:
+    found = cast("list[object]", content) if isinstance(content, list) else []
+    return [cast("dict[str, object]", each) for each in found if isinstance(each, dict)]
 
 
 def _rules(content: list[object], taken: Collection[str], findings: Findings) -> Iterator[WrittenRule]:

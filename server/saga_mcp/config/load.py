@@ -13,7 +13,7 @@ from saga_mcp.config.code import CodeUnusable, function_in, load_file, load_modu
 from saga_mcp.config.database import default_database, default_realm, read_database
 from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
-from saga_mcp.config.invariants import read_invariants
+from saga_mcp.config.invariants import judged, read_invariants
 from saga_mcp.config.models import PythonTable, SagaTable, ToolTable
 from saga_mcp.config.pairs import check_alone, declare_with
 from saga_mcp.config.presets import lay_presets
@@ -150,6 +150,7 @@ class _Tools:
         self._findings = findings
         self._python = self._tables(content, "python")
         self._tools = self._tables(content, "tools")
+        self._invariants = content.get("invariants")
         self._upstreams = Upstreams(self._tables(content, "upstreams"), filling, findings)
         self._unusable = set(self._upstreams.unusable)
         self._sources: dict[str, tuple[ToolRegistry, bool]] = {}
@@ -174,6 +175,7 @@ class _Tools:
             frozenset(self._unusable),
             read_only,
             self._upstreams.lasting,
+            judged(self._invariants),
         )
         for key, read in alone.items():
             check_alone(key, read, callables, self._findings)

@@ -273,8 +273,6 @@ class CaseTable(Table):
 class ToolTable(Table):
     """What a tool is, and what undoes it. What is not said here is as its author said it."""
 
-    later: ClassVar[frozenset[str]] = frozenset({"secret"})
-
     kind: Kind | None = Field(None, description="what it does to the world; default: compensable")
     undo: Undos | None = Field(None, description="what undoes it: a table, or a list of tables")
     capture: CaptureTable | None = Field(
@@ -299,6 +297,11 @@ class ToolTable(Table):
         default=False,
         description="`true`, or `${...}` over `args`: a person has to allow the call, with `saga-mcp approve`, "
         "before it is sent; until then it is stored",
+    )
+    secret: list[str] = Field(
+        [],
+        description="arguments that nobody is shown; where neither an expression names one nor a person is asked about "
+        "the call, only an HMAC of it is stored",
     )
     key_arg: str = Field("", description="the argument in which the step's key is sent; agents do not see it")
     key_format: Literal["base32", "hex", "uuid"] = Field("base32", description="how that key is written")

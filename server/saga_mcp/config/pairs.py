@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import cast
 
-from saga_mcp.config.checks import Callables, Check, safe_if_absent
+from saga_mcp.config.checks import Callables, Check, safe_if_absent, secret_of
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.models import (
     CaptureTable,
@@ -24,8 +24,9 @@ from saga_mcp.config.validate import Read
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError, PartAction, Urgency
 from saga_mcp.tools.binding import TemplateError
-from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, declare
+from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool, declare, seen_by_probe
 from saga_mcp.tools.pair import Capture, Case, Guard, KeyFormat, Pair, Probe, ReadCall, UndoEntry
+from saga_mcp.tools.secret import with_secrets
 from saga_mcp.tools.undo_plan import UndoPlan
 from saga_tools import Retry, ToolRegistry
 from saga_tools.server import UNDO_RETRY
@@ -65,7 +66,8 @@ def declare_with(
         read = tables.get(tool.registered.name)
         path: KeyPath = ("tools", tool.name)
         if read is None:
-            tools.append(replace(tool, governed=not plain, offered=not plain))
+            pair = _with_secrets(tool.pair, tool.pair.secret, tool, callables)
+            tools.append(replace(tool, pair=pair, governed=not plain, offered=not plain))
         else:
             table = read.table
             for key in sorted(table.model_fields_set & _OF_UPSTREAMS):
@@ -125,6 +127,7 @@ class _Alone:
         kind = Kind.COMPENSABLE if table.kind is None else Kind(table.kind)
         check.undos(kind)
         check.looks(kind)
+        check.secrets()
 
     def pair(self, base: Pair) -> Pair:
         self.check()
@@ -143,7 +146,7 @@ class _Alone:
             hard_deadline_s=table.hard_deadline_s or 10 * timeout_s,
             settle_s=base.settle_s if table.settle_s is None else table.settle_s,
         )
-        pair = _looking(pair, table, callables)
+        pair = _with_secrets(_looking(pair, table, callables), table.secret, None, callables)
         _check_whole(self._path, pair, base.tool.partition(".")[2], self._read.unread, self._findings)
         return pair
 
@@ -178,9 +181,15 @@ def _overlaid(
     tool: DeclaredTool, callables: Callables, findings: Findings, path: KeyPath, read: Read[ToolTable]
 ) -> Pair:
     pair = _Overlay(path, tool, read, callables, findings).pair()
+    pair = _with_secrets(pair, secret_of(read.table, pair.secret), tool, callables)
     if "cases" in path:
         _check_whole(path, pair, tool.registered.name, read.unread, findings)
     return pair
+
+
+def _with_secrets(pair: Pair, secret: Collection[str], tool: DeclaredTool | None, callables: Callables) -> Pair:
+    probed = () if tool is None else seen_by_probe(tool.registered)
+    return with_secrets(pair, secret, {*probed, *callables.judged})
 
 
 class _Overlay:
@@ -204,6 +213,7 @@ class _Overlay:
         self._check.undos(kind)
         self._check.looks(kind)
         self._check.arguments()
+        self._check.secrets()
         changed = replace(
             coded,
             kind=kind,

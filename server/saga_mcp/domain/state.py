@@ -274,6 +274,8 @@ class Saga:
     """The committed saga whose steps it undoes; empty: it does work of its own."""
     reverted: tuple[Reverted, ...] = ()
     """By which sagas its own steps are undone after its commit."""
+    has_secrets: bool = False
+    """Calls of it have arguments that are shown to nobody."""
 
     @property
     def opened(self) -> bool:

@@ -37,7 +37,12 @@ class StepPlan:
     """The client's own id of the call, where it sends one (S8.3)."""
     resource: str = field(default="", compare=False, metadata=PAYLOAD)
     """What it works on, and its saga holds to its end (S9.2); it is made of arguments. Empty: nothing."""
+    secret: tuple[str, ...] = ()
+    """Names of the arguments that are shown to nobody."""
     args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
+    """All but those that are `sealed`."""
+    sealed: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
+    """Secret arguments that nothing needs after the call: the HMAC of each, by which equal calls are known (S11.4)."""
     args_digest: str = field(default="", compare=False, metadata=PAYLOAD)
     """Of the canonical `args`: worked out once, compared at every later call (S11.4). It is hidden and wiped with
     them, so it tells nobody else about a value that is easy to guess."""
@@ -45,16 +50,17 @@ class StepPlan:
     def __post_init__(self) -> None:
         """Work out the digest, where the log did not bring it along."""
         if not self.args_digest:
-            object.__setattr__(self, "args_digest", _digest(self.args))
+            object.__setattr__(self, "args_digest", _digest(self.args, self.sealed))
 
     def same_call(self, other: StepPlan) -> bool:
         """Whether both call the same tool with equal arguments: same structure and values, in any order of keys."""
         return self.tool == other.tool and self.args_digest == other.args_digest
 
 
-def _digest(args: JsonObject) -> str:
+def _digest(args: JsonObject, sealed: JsonObject) -> str:
     # The structure is made canonical, values are left alone (CASES C10): 1, 1.0 and "1" are three calls.
-    canonical = json.dumps(args, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    content = {"args": args, "sealed": sealed} if sealed else args
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
     return hashlib.blake2b(canonical.encode("ascii"), digest_size=16).hexdigest()
 
 

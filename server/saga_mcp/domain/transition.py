@@ -82,6 +82,7 @@ def _with_step(saga: Saga, old: Step | None, new: Step, *, idle: bool, acknowled
         abort_wanted=None if passed else saga.abort_wanted,
         idle=idle,
         acknowledged=acknowledged,
+        has_secrets=saga.has_secrets or bool(new.plan.secret),
     )
 
 

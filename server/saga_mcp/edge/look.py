@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Self
 
 from saga_mcp.domain.attention import Item, Tally, counts, items, state_with, tally
+from saga_mcp.domain.hiding import hidden
 from saga_mcp.domain.pausing import Pause, held_undo
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import Phase
@@ -24,12 +25,13 @@ class Look:
 
     @classmethod
     def at(cls, saga: Saga, paused: Mapping[str, Pause] | None = None) -> Self:
-        """Look at `saga` now.
+        """Look at `saga` now, as it may be shown.
 
         Args:
             saga: The saga.
             paused: What is paused, by tool, where that may matter to it.
         """
+        saga = hidden(saga)
         waiting = items(saga)
         return cls(
             saga=saga, items=waiting, state=state_with(saga, waiting), held=held_undo(saga, paused) if paused else None

@@ -46,6 +46,7 @@ from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.reading import ReadOnlyCalls
 from saga_mcp.engine.relaying import Relaying
 from saga_mcp.engine.reverting import open_revert
+from saga_mcp.engine.sealing import sealed
 from saga_mcp.engine.steps import Steps
 from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.ticket import Order, plan_of
@@ -165,10 +166,12 @@ class Engine:
         if pair.kind is Kind.READ_ONLY:
             audited = saga_id is not None and self._shop.settings.audit_reads
             audited_in = (await self.saga(saga_id)).id if audited and saga_id else ""
-            return await self._reads.call(tool, args, caller, audited_in)
+            return await self._reads.call(tool, args, caller, audited_in, pair.secret)
         pair = self._shop.catalogue.frozen(pair)
-        plan = plan_of(pair, args.json, step_key, caller)
-        order = Order(tool=tool, pair=pair, plan=plan, asks=asks(pair, args.json))
+        plan, asked = plan_of(pair, args.json, step_key, caller), asks(pair, args.json)
+        if not asked:  # else the stored call is what runs, and has to be whole
+            plan = await sealed(plan, pair, self._shop.log)
+        order = Order(tool=tool, pair=pair, plan=plan, asks=asked)
         if saga_id is not None:
             return await self._asked(order, args, named_saga(saga_id), caller, receipt)
         if self._shop.settings.saga_id_required:

@@ -16,6 +16,7 @@ from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import duties
 from saga_mcp.domain.errors import SagaNotFound, ToolPaused
 from saga_mcp.domain.events import Event, PartSpec, ReplyLost, UndoRegistered
+from saga_mcp.domain.hiding import NOT_STORED, Hiding
 from saga_mcp.domain.repeats import (
     Asked,
     Join,
@@ -30,6 +31,7 @@ from saga_mcp.domain.repeats import (
 from saga_mcp.domain.saga_decisions import require_open
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import (
+    Landing,
     Miss,
     abort_after_wait,
     attempt_again,
@@ -305,7 +307,7 @@ class Forward:
             report=ticket.reporting(),
         )
         limits = Limits(timeout_s=pair.timeout_s, hard_deadline_s=pair.hard_deadline_s, stoppable=tool.stoppable)
-        args, ticket.args = ticket.args or Arguments(step.plan.args), None
+        args, ticket.args = ticket.args or Arguments({**step.plan.args, **ticket.sealed}), None
         if pair.key_arg:
             args = Arguments(with_key(args.json, pair, context.key))
         began = self._shop.clock.now()
@@ -320,22 +322,24 @@ class Forward:
                 await self._record(ticket, pair, outcome)
 
     async def _record(self, ticket: Ticket, pair: Pair, outcome: Outcome | None) -> None:
-        number = ticket.number
+        number, hiding = ticket.number, Hiding(ticket.sealed.values(), NOT_STORED)
         match outcome:
             case Landed(answer=answer, exact=exact) as found:
                 ticket.answer, ticket.exact = answer, exact
                 await self._observe(
                     ticket,
-                    lambda saga, driving: landed(saga, number, self._shop.landing(saga, number, found), driving),
+                    lambda saga, driving: landed(
+                        saga, number, _stored(self._shop.landing(saga, number, found), hiding), driving
+                    ),
                 )
             case Missed(answer=answer, effect=effect, error=error):
-                ticket.answer = answer
+                ticket.answer, said = answer, hiding.text(error)
                 await self._observe(
                     ticket,
                     lambda saga, driving: missed(
                         saga,
                         number,
-                        Miss(effect=effect, error=error, more=saga.step(number).attempts < pair.retry.attempts),
+                        Miss(effect=effect, error=said, more=saga.step(number).attempts < pair.retry.attempts),
                         driving,
                     ),
                 )
@@ -388,6 +392,11 @@ class Forward:
             )
 
         return register
+
+
+def _stored(landing: Landing, hiding: Hiding) -> Landing:
+    """What is stored of an outcome: without the secrets that are not stored, though its tool repeats them."""
+    return replace(landing, result=hiding.json(landing.result), kept=hiding.json(landing.kept))
 
 
 async def _called(tool: Tool, args: Arguments, context: CallContext) -> Outcome:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import anyio
 import structlog
 from anyio.abc import TaskGroup
@@ -9,6 +11,7 @@ from anyio.abc import TaskGroup
 from saga_mcp.domain.errors import SagaQuarantined
 from saga_mcp.domain.events import ReadRecorded
 from saga_mcp.domain.frozen import PartSpec
+from saga_mcp.domain.hiding import without
 from saga_mcp.engine.port import Caller, CallReply
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.workshop import Workshop
@@ -26,7 +29,9 @@ class ReadOnlyCalls:
         self._tasks = tasks
         self._unrecorded: set[anyio.Event] = set()
 
-    async def call(self, tool: Tool, args: Arguments, caller: Caller, audited_in: str) -> CallReply:
+    async def call(
+        self, tool: Tool, args: Arguments, caller: Caller, audited_in: str, secret: Sequence[str] = ()
+    ) -> CallReply:
         """Call a read-only tool and pass on what it said; an answer that does not come in time changed nothing.
 
         Args:
@@ -34,6 +39,7 @@ class ReadOnlyCalls:
             args: its arguments.
             caller: is told how far it has come, if that was asked for.
             audited_in: the saga in which the call is recorded, after its answer; empty: in none.
+            secret: names of arguments that are not recorded.
         """
         reply: CallReply | None = None
         try:
@@ -42,7 +48,8 @@ class ReadOnlyCalls:
         finally:
             # Nobody waits for that, least of all a caller who has gone.
             if audited_in and not self._tasks.cancel_scope.cancel_called:
-                read = ReadRecorded(tool=tool.pair.tool, is_error=reply is None or reply.code != "", args=args.json)
+                recordable = without(args.json, secret)
+                read = ReadRecorded(tool=tool.pair.tool, is_error=reply is None or reply.code != "", args=recordable)
                 recorded = anyio.Event()
                 self._unrecorded.add(recorded)
                 self._tasks.start_soon(self._record, audited_in, read, recorded)

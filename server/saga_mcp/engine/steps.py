@@ -61,7 +61,8 @@ class Steps:
             receipt: is told what to do once the reply is written, or lost; without one it counts as sent at once.
             within_s: how long a reply may take, in seconds.
         """
-        ticket = Ticket(saga_id=saga_id, args=args, arrival=self._delivery.arrived(saga_id))
+        secrets = {name: args.json[name] for name in order.plan.sealed}
+        ticket = Ticket(saga_id=saga_id, args=args, sealed=secrets, arrival=self._delivery.arrived(saga_id))
         if caller.report is not None:
             ticket.reports.append(caller.report)
         deadline = self._shop.clock.now() + within_s

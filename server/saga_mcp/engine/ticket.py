@@ -16,7 +16,7 @@ from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.events import SagaOpened, StepPlan
 from saga_mcp.domain.repeats import Repeat
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import JsonObject
+from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.port import Caller
 from saga_mcp.engine.supervise import wait_for
@@ -61,6 +61,8 @@ class Ticket:
     arrival: Arrival = Arrival()
     args: Arguments | None = None
     """As the tool decoded them, for one attempt: what was sent once belongs to the tool."""
+    sealed: JsonObject = field(default_factory=dict[str, JsonValue])
+    """Arguments that are not stored: for the attempts, as long as somebody here makes them."""
     reports: list[Report] = field(default_factory=list[Report])
     """Tell those who wait for it how far it has come."""
     come: float = -math.inf
@@ -202,5 +204,6 @@ def plan_of(pair: Pair, args: JsonObject, step_key: str, caller: Caller) -> Step
         looks_after=pair.looks_after,
         step_key=step_key,
         call_id=caller.call_id,
+        secret=tuple(name for name in pair.secret if name in args),
         args=args,
     )

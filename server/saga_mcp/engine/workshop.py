@@ -267,6 +267,7 @@ class Workshop:
             number=number,
             key=written_key(self.key(saga, step.number), form),
             args=step.plan.args,
+            sealed=frozenset(step.plan.sealed),
             result=result,
             known=known,
             text=text,

@@ -216,6 +216,10 @@ class SagaLog(Protocol):
         """The pair as it was frozen at an intent."""
         ...
 
+    async def hmac_key(self) -> bytes:
+        """Random bytes of this database: what is not stored is known again by an HMAC with it (S11.4)."""
+        ...
+
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         """Take a lock if nobody has it; return who has it now.
 

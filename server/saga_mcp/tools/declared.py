@@ -13,6 +13,7 @@ from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError
 from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.pair import Capture, Guard, Pair, ReadCall, UndoEntry
+from saga_mcp.tools.secret import with_secrets
 from saga_tools import ToolRegistry
 from saga_tools.server import ErrorMeans, RegisteredRead, RegisteredTool, RegisteredUndo, registered
 
@@ -88,7 +89,7 @@ def declare(name: str, source: ToolRegistry, *, on_error: OnError = OnError.ABOR
 
 def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
     traits = tool.traits
-    return Pair(
+    pair = Pair(
         tool=f"{name}.{tool.name}",
         kind=Kind(traits.kind),
         undo=() if tool.undo is None else (_entry(name, tool.undo, where),),
@@ -104,6 +105,12 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
         capture=None if tool.capture is None else Capture(call=_read(name, tool.capture, where), null_is_absent=True),
         guard=_guard(name, tool, where),
     )
+    return with_secrets(pair, traits.secret, seen_by_probe(tool))
+
+
+def seen_by_probe(tool: RegisteredTool) -> tuple[str, ...]:
+    """Return the arguments that its probe takes, which stand in no pair."""
+    return () if tool.probe is None else tool.probe.parameters
 
 
 def _guard(name: str, tool: RegisteredTool, where: str) -> Guard | None:

@@ -166,6 +166,10 @@ class Pair:
     key_format: KeyFormat = KeyFormat.BASE32
     force: JsonObject = field(default_factory=dict[str, JsonValue])
     """Arguments that the server sets and agents do not see."""
+    secret: tuple[str, ...] = ()
+    """Arguments that are shown to nobody."""
+    sealed: tuple[str, ...] = ()
+    """Those of them that nothing needs after the call: they are not stored, but for a call that a person is asked."""
     cases: tuple[Case, ...] = ()
     """What it is by its arguments. Empty for most tools, and in a row: the case that holds is what is frozen."""
 
@@ -279,5 +283,7 @@ _READERS: dict[str, Callable[[Any], object]] = {
     "guard": _guard,
     "probe": _probe,
     "key_format": KeyFormat,
+    "secret": tuple,
+    "sealed": tuple,
 }
 """How the fields of a pair are read back that are no plain JSON; `cases` is in no row."""

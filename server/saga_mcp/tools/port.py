@@ -169,6 +169,8 @@ class StepFacts:
     number: int
     key: str
     args: JsonObject
+    sealed: frozenset[str] = frozenset()
+    """Names of the arguments that were not stored."""
     result: JsonValue = None
     known: bool = False
     """Whether there is a result."""

@@ -211,7 +211,7 @@ class PythonTool:
         if probe is None:
             return NoVerdict(error="it has no probe any more")
         try:
-            values = registered.kwargs_from_json(step.args)
+            values = registered.kwargs_from_json(step.args, step.sealed)
         except SagaToolsError as error:
             return NoVerdict(error=schema_changed(error))
         kwargs = {name: values[name] for name in probe.parameters}

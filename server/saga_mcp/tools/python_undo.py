@@ -131,7 +131,7 @@ def undo_of(registry: PythonRegistry, tool: str, step: StepFacts, *, key: str = 
         message = f"{tool} is not in python.{registry.name}, so its arguments and result cannot be read"
         raise SagaToolsError(message)
     return Undo(
-        args=forward.kwargs_from_json(step.args),
+        args=forward.kwargs_from_json(step.args, step.sealed),
         result=forward.decode_result(step.result) if step.known else None,
         call_key=step.key,
         key=key,

@@ -14,6 +14,7 @@ from typing import Self, cast
 
 from saga_mcp.domain.events import PartSpec
 from saga_mcp.domain.frozen import BoundUndo
+from saga_mcp.domain.hiding import NOT_STORED
 from saga_mcp.domain.values import JsonObject, JsonValue, PartAction
 from saga_mcp.tools.binding import CannotBind, Condition, Template, compile_condition, compile_template
 from saga_mcp.tools.pair import Pair, UndoEntry
@@ -43,11 +44,13 @@ class PlannedEntry:
     message: Template
     probed: bool
     """Whether an attempt of unknown outcome can be asked about: a guard tells too."""
+    sealed: bool
+    """Whether what its call said may have lost something that is not stored."""
     late: Mapping[str, JsonValue]
     """Arguments that are known only when the undo is sent, as the entry has them."""
 
     @classmethod
-    def compile(cls, number: int, entry: UndoEntry, *, guarded: bool = False) -> Self:
+    def compile(cls, number: int, entry: UndoEntry, *, guarded: bool = False, sealed: bool = False) -> Self:
         """Compile one entry.
 
         Raises:
@@ -65,6 +68,7 @@ class PlannedEntry:
             args=compile_template(cast("JsonValue", fixed), variables=inside),
             message=compile_template(entry.message, variables=inside),
             probed=entry.action is PartAction.CALL and (entry.probe is not None or guarded),
+            sealed=sealed,
             late=late,
         )
 
@@ -104,6 +108,9 @@ class PlannedEntry:
 
     def _part(self, values: Mapping[str, JsonValue]) -> PartSpec:
         message = self.message.bind(values)
+        args = cast("JsonObject", self.args.bind(values))
+        if self.sealed and NOT_STORED in json.dumps(args):
+            raise CannotBind("args", "result", "it holds a secret that was not stored")
         return PartSpec(
             action=self.entry.action,
             tool=self.entry.tool,
@@ -112,7 +119,7 @@ class PlannedEntry:
             has_probe=self.probed,
             outlives_us=self.entry.outlives_us,
             urgency=self.entry.urgency,
-            args=cast("JsonObject", self.args.bind(values)),
+            args=args,
             late=dict(self.late),
             item=values.get("item") if self.late or self.entry.read else None,
             message=message if isinstance(message, str) else json.dumps(message, ensure_ascii=False),
@@ -134,7 +141,7 @@ class UndoPlan:
         """
         return cls(
             tuple(
-                PlannedEntry.compile(number, entry, guarded=pair.guard is not None)
+                PlannedEntry.compile(number, entry, guarded=pair.guard is not None, sealed=bool(pair.sealed))
                 for number, entry in enumerate(pair.undo)
             )
         )

@@ -114,15 +114,16 @@ class Comparison:
             self.findings.warn(path, "is said to be idempotent, and its server says that it is not")
 
     def _fixed_arguments(self, path: KeyPath, pair: Pair) -> None:
-        """What the server sets in an agent's call."""
+        """What is said of arguments by their names: what the server sets itself, and what is secret."""
         taken = self.shapes[pair.tool].takes
         known = properties(taken)
-        for word, names in (("key_arg", [pair.key_arg] if pair.key_arg else []), ("force", [*pair.force])):
+        named = {"key_arg": [pair.key_arg] if pair.key_arg else [], "force": [*pair.force], "secret": [*pair.secret]}
+        for word, names in named.items():
             where: KeyPath = (*path, word)
             for name in names:
                 if name not in known and not is_open(taken):
                     message = f"{pair.tool} has no argument {name}{did_you_mean(name, known)}"
-                    self.findings.problem(where if word == "key_arg" else (*where, name), message)
+                    self.findings.problem((*where, name) if word == "force" else where, message)
         schema = InputSchema({"type": "object", "properties": {**known}})
         for said in schema.problems(schema.decoded(pair.force)):
             self.findings.problem((*path, "force"), f"{pair.tool} does not take this: {said}")

@@ -187,6 +187,10 @@ class SqlSagaLog:
         """See `SagaLog.pair`."""
         return await self._read(lambda connection: reads.pair_row(connection, pair_hash))
 
+    async def hmac_key(self) -> bytes:
+        """See `SagaLog.hmac_key`."""
+        return await self._read(reads.hmac_key)
+
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         """See `SagaLog.take_lock`."""
         return await self._writer.aside(lambda connection: locks.take(connection, wanted, over))

@@ -17,7 +17,7 @@ from saga_mcp.log.codec import UnreadableEvent, decode
 from saga_mcp.log.port import Append, PairRow, Record, SagaRow
 from saga_mcp.log.sql.folds import Folds, fold_rows
 from saga_mcp.log.sql.hot import Hot
-from saga_mcp.log.sql.tables import pair, saga, saga_event
+from saga_mcp.log.sql.tables import log_meta, pair, saga, saga_event
 from saga_mcp.log.sql.tables import realm as realm_table
 
 _ROW_COLUMNS = [saga.c[name] for name in SagaRow.__dataclass_fields__]
@@ -153,6 +153,12 @@ def pair_row(connection: Connection, pair_hash: str) -> PairRow | None:
     with connection.begin():
         content: str | None = connection.execute(select(pair.c.content).where(pair.c.hash == pair_hash)).scalar()
     return None if content is None else PairRow(hash=pair_hash, content=json.loads(content))
+
+
+def hmac_key(connection: Connection) -> bytes:
+    """The key with which secrets are made known again."""
+    with connection.begin():
+        return bytes.fromhex(str(connection.execute(select(log_meta.c.hmac_key)).scalar_one()))
 
 
 def was_stored(connection: Connection, append: Append) -> bool:

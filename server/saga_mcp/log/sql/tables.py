@@ -12,7 +12,7 @@ from typing import Final
 
 from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
 
-EPOCH: Final = 6
+EPOCH: Final = 7
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -32,8 +32,10 @@ log_meta: Final = Table(
     Column("only_row", Integer, primary_key=True),
     Column("epoch", Integer, nullable=False),
     Column("pauses", Integer, nullable=False),
+    Column("hmac_key", String, nullable=False),
 )
-"""`pauses` is raised by each change of `saga_pause`, so that a batch learns of it without a statement of its own."""
+"""One row. `pauses` is raised by each change of `saga_pause`, so that a batch learns of it without a statement of its own.
+`hmac_key` is random, and never leaves the database (S11.4)."""
 
 saga: Final = Table(
     "saga",
