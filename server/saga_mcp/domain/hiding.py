@@ -78,9 +78,9 @@ class Hiding:
             }
             return replace(value, **changed)
         if isinstance(value, tuple):
-            return tuple(self._of(each) for each in value)
+            return tuple(map(self._of, cast("tuple[object, ...]", value)))
         if isinstance(value, Vector):
-            return Vector[Any].of(self._of(each) for each in value)
+            return Vector[object].of(map(self._of, cast("Vector[object]", value)))
         return value
 
 

@@ -31,7 +31,6 @@ from saga_mcp.domain.repeats import (
 from saga_mcp.domain.saga_decisions import require_open
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import (
-    Landing,
     Miss,
     abort_after_wait,
     attempt_again,
@@ -49,7 +48,8 @@ from saga_mcp.engine.begin import first_events
 from saga_mcp.engine.locks import StepLocks
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
-from saga_mcp.engine.supervise import Limits, Supervised, wait_for
+from saga_mcp.engine.sealing import stored
+from saga_mcp.engine.supervise import Limits, Supervised, outcome_of, wait_for
 from saga_mcp.engine.ticket import AllowedCall, Arrival, AskingCall, Call, Order, Ticket
 from saga_mcp.engine.witness import BEFOREHAND, Witness
 from saga_mcp.engine.workshop import Decider, Workshop
@@ -311,7 +311,7 @@ class Forward:
         if pair.key_arg:
             args = Arguments(with_key(args.json, pair, context.key))
         began = self._shop.clock.now()
-        call = Supervised(lambda: _called(tool, args, context), limits, self._shop.clock, self._tasks)
+        call = Supervised(lambda: outcome_of(tool, args, context), limits, self._shop.clock, self._tasks)
         with self._shop.in_hand.sending(saga.id, Attempt(step.number, step.attempts)):
             outcome = await call.run(
                 on_timeout=lambda: self._in_doubt(ticket, "timeout"),
@@ -329,7 +329,7 @@ class Forward:
                 await self._observe(
                     ticket,
                     lambda saga, driving: landed(
-                        saga, number, _stored(self._shop.landing(saga, number, found), hiding), driving
+                        saga, number, stored(self._shop.landing(saga, number, found), hiding), driving
                     ),
                 )
             case Missed(answer=answer, effect=effect, error=error):
@@ -392,17 +392,3 @@ class Forward:
             )
 
         return register
-
-
-def _stored(landing: Landing, hiding: Hiding) -> Landing:
-    """What is stored of an outcome: without the secrets that are not stored, though its tool repeats them."""
-    return replace(landing, result=hiding.json(landing.result), kept=hiding.json(landing.kept))
-
-
-async def _called(tool: Tool, args: Arguments, context: CallContext) -> Outcome:
-    """The call's outcome, also where the adapter itself is at fault: then nothing is known."""
-    try:
-        return await tool.call(args, context)
-    except Exception:  # noqa: BLE001 - see above
-        _log.exception("tool_adapter_failed", tool=tool.pair.tool)
-        return Lost(reason="internal error", end_known=False)

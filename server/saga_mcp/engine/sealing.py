@@ -8,7 +8,8 @@ import json
 from dataclasses import replace
 
 from saga_mcp.domain.events import StepPlan
-from saga_mcp.domain.hiding import without
+from saga_mcp.domain.hiding import Hiding, without
+from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.log.port import SagaLog
 from saga_mcp.tools.pair import Pair
@@ -34,3 +35,8 @@ async def sealed(plan: StepPlan, pair: Pair, log: SagaLog) -> StepPlan:
         what = json.dumps([plan.tool, name, plan.args[name]], sort_keys=True, separators=(",", ":"))
         marks[name] = hmac.new(key, what.encode("ascii"), hashlib.sha256).hexdigest()
     return replace(plan, args=without(plan.args, names), sealed=marks, args_digest="")
+
+
+def stored(landing: Landing, hiding: Hiding) -> Landing:
+    """Return what is stored of an outcome: without the secrets that are not stored, though its tool repeats them."""
+    return replace(landing, result=hiding.json(landing.result), kept=hiding.json(landing.kept))

@@ -16,6 +16,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.engine.clock import Clock
+from saga_mcp.tools.port import Arguments, CallContext, Lost, Outcome, Tool
 
 T = TypeVar("T")
 
@@ -142,3 +143,12 @@ class Supervised(Generic[T]):
             await callback()
         except Exception:  # noqa: BLE001 - the call goes on, and its outcome will be recorded all the same
             _log.exception("observation_failed")
+
+
+async def outcome_of(tool: Tool, args: Arguments, context: CallContext) -> Outcome:
+    """Return the outcome of a call, also where the adapter itself is at fault: then nothing is known."""
+    try:
+        return await tool.call(args, context)
+    except Exception:  # noqa: BLE001 - see above
+        _log.exception("tool_adapter_failed", tool=tool.pair.tool)
+        return Lost(reason="internal error", end_known=False)
