@@ -15,6 +15,7 @@ import mcp_types as types
 from mcp.server import ServerRequestContext
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from saga_mcp.domain.hiding import hidden
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.edge import refusals
@@ -117,6 +118,7 @@ class Asking:
         return Answered(pending.saga_id, pending.step, answer)
 
     def _question(self, saga: Saga, step: Step) -> str | None:
+        step = hidden(saga).step(step.number)
         lines = [
             "An agent wants to make this call, and you have to allow it:",
             "",

@@ -130,10 +130,7 @@ ProbeVerdict: TypeAlias = Landed | Absent | NoVerdict
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAnswer:
-    """What a read said: `now` of the expressions that judge it.
-
-    Whether an error of it means "not there" only the pair can tell.
-    """
+    """What a read said, `now` of expressions. Whether an error of it means "not there" only the pair can tell."""
 
     text: str = ""
     """All text blocks, joined by newlines."""
