@@ -13,6 +13,7 @@ import anyio
 from saga_mcp import app
 from saga_mcp.cli.ground import Ground, stdout_kept_clean
 from saga_mcp.cli.standing import Pairs
+from saga_mcp.domain.hiding import hiding
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.looks import Looks, Seen
@@ -32,7 +33,8 @@ class Present:
 
 
 async def look_again(ground: Ground, saga: Saga, steps: Sequence[Step], pairs: Pairs) -> dict[int, Present]:
-    """What there is now of what each of these steps captured."""
+    """What there is now of what each of these steps captured, as it may be shown."""
+    hide = hiding(saga)
     frozen = [pairs[step.number] for step in steps]
     reads = [pair.capture.call.tool for pair in frozen if isinstance(pair, Pair) and pair.capture]
     needed = {name.partition(".")[0] for name in reads}
@@ -40,7 +42,8 @@ async def look_again(ground: Ground, saga: Saga, steps: Sequence[Step], pairs: P
     with stdout_kept_clean():
         async with app.open_tools(replace(ground.loaded, upstreams=upstreams), up_within_s=_UP_WITHIN_S) as catalogue:
             looks = Looks(catalogue.reader)
-            return {step.number: await _present(looks, saga, step, pairs[step.number]) for step in steps}
+            found = {step.number: await _present(looks, saga, step, pairs[step.number]) for step in steps}
+    return {number: Present(hide.json(now.image), hide.text(now.unseen)) for number, now in found.items()}
 
 
 async def _present(looks: Looks, saga: Saga, step: Step, pair: Pair | PairUnreadable) -> Present:

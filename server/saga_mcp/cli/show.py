@@ -62,8 +62,10 @@ def show(  # noqa: PLR0913 - its options
             records = [record async for record in history(log, saga_id)]
             again = captured(saga, step) if with_now else []
             pairs = await frozen_pairs(log, [*saga.loose_steps, *again])
+            # What is shown lacks the secrets that a read may need.
+            whole = await log.load(saga.id) if again else saga
             stands = standing(saga, records, pairs, ground.alive(), await log.paused(ground.realm))
-        now = await look_again(ground, saga, again, pairs) if again else {}
+        now = await look_again(ground, whole, [whole.step(each.number) for each in again], pairs) if again else {}
         if step is not None:
             records = [record for record in records if getattr(record.event, "step", 0) == step]
         if as_json:
