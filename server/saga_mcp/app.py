@@ -20,6 +20,7 @@ from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.inspection import LogInspection
+from saga_mcp.log.keeping import LogKeeping
 from saga_mcp.log.port import Owners, SagaLog
 from saga_mcp.log.sql.files import copy_database
 from saga_mcp.log.sql.inspect import inspect
@@ -172,6 +173,13 @@ async def open_log(loaded: LoadedConfig) -> AsyncGenerator[SagaLog]:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="saga-mcp-"))
             copied = copy_database(loaded.database, Path(folder))
             log = await stack.enter_async_context(SqlSagaLog.open(copied))
+        yield log
+
+
+@contextlib.asynccontextmanager
+async def open_keeping(loaded: LoadedConfig) -> AsyncGenerator[LogKeeping]:
+    """Open the saga log for whoever keeps it in order, until the block ends."""
+    async with SqlSagaLog.open(loaded.database) as log:
         yield log
 
 

@@ -119,6 +119,7 @@ def _saga_events(alphabet: Alphabet) -> Iterator[e.Event]:
     yield e.RollbackFinished()
     yield e.SagaClaimed(driver="me")
     yield e.ReadRecorded(tool="look")
+    yield e.SagaWiped()
     if alphabet.savepoints:
         yield e.SavepointSet(name="S")
     if alphabet.rare:

@@ -11,6 +11,7 @@ from tests.domain.walk import Edge, Walk
 
 from saga_mcp.domain import events as e
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state
+from saga_mcp.domain.duties import busy
 from saga_mcp.domain.results import last_succeeded
 from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Part, Saga, Step
@@ -193,6 +194,13 @@ def _hopeless_part(part: Part) -> bool:
     return not (part.spec.idempotent or (part.spec.has_probe and not part.probes_ended))
 
 
+def _wrong_wipe(before: Saga, event: e.Event) -> Iterator[str]:
+    if isinstance(event, e.SagaWiped) and (busy(before) or items(before) or not before.final):
+        yield "values were wiped that may be needed"
+    if before.wiped and isinstance(event, e.UndoIntended):
+        yield "an undo began although its arguments are gone"
+
+
 def wrong_move(edge: Edge) -> Iterator[str]:
     """What is wrong with one move."""
     before, event, after = edge.before, edge.event, edge.after
@@ -203,6 +211,7 @@ def wrong_move(edge: Edge) -> Iterator[str]:
         yield f"{after.phase} was set by {type(event).__name__}"
     if before.phase is Phase.COMMITTED and after.phase is not Phase.COMMITTED:
         yield "committed was left"
+    yield from _wrong_wipe(before, event)
     match event:
         case e.UndoIntended(step=number) | e.UndoSucceeded(step=number):
             yield from _wrong_undo(before, before.step(number), event)

@@ -91,6 +91,7 @@ def _all_moves(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
     yield from _agent(alphabet, saga)
     if not saga.opened:
         return
+    yield Move(Who.LATE, "wipe", partial(saga_decisions.wipe, saga))
     drive = driving(alphabet)
     for duty in duties(saga):
         yield from _duty(alphabet, saga, duty)

@@ -22,6 +22,7 @@ from sqlalchemy import Connection, create_engine, text
 from tests.log.decisions import committing, opening
 from tests.log.owning import process
 
+from saga_mcp.domain.values import Phase
 from saga_mcp.log.owners import directory_of
 from saga_mcp.log.sql import SqlSagaLog, migrations
 from saga_mcp.log.sql.connect import SqliteFile
@@ -29,6 +30,8 @@ from saga_mcp.log.sql.tables import EPOCH, metadata
 from saga_mcp.log.sql.trouble import LogInUseByOlder, LogTroubled
 
 ROOT = Path(__file__).parents[2]
+EPOCH_3 = ROOT / "tests" / "golden" / "epoch3.sql"
+"""A log as the last version before the chain left it."""
 
 
 @pytest.fixture
@@ -175,3 +178,35 @@ print(json.dumps(sorted(name for name in sys.modules if name in {{"alembic", "sq
 """
     done = subprocess.run([sys.executable, "-c", script], check=True, capture_output=True, timeout=30, cwd=ROOT)
     assert json.loads(done.stdout) == []
+
+
+async def test_a_log_without_a_chain_is_read_goes_on_and_is_not_said_to_be_checked(path: Path) -> None:
+    """A log of epoch 3, as the version that wrote it left it."""
+    with contextlib.closing(sqlite3.connect(path)) as raw, raw:
+        raw.executescript(EPOCH_3.read_text(encoding="utf-8"))
+    async with SqlSagaLog.open(path) as log:
+        saga = await log.load("sg-old")
+        assert (saga.phase, saga.steps[0].plan.args, saga.steps[0].result) == (
+            Phase.ACTIVE,
+            {"card": "4111"},
+            {"id": 7},
+        )
+        await log.decide("sg-old", committing)
+        await log.decide("sg-new", opening())
+        old, new = await log.check("sg-old"), await log.check("sg-new")
+        assert old is not None
+        assert new is not None
+        assert (old.broken, old.events, old.uncovered) == (None, 4, 3)
+        assert (new.broken, new.events, new.uncovered) == (None, 1, 0)
+        over = await log.check("sg-over")
+        assert over is not None
+        assert (over.broken, over.uncovered, over.head) == (None, 2, "")
+        with contextlib.closing(sqlite3.connect(path)) as raw, raw:
+            ended = dict(raw.execute("SELECT id, ended_at FROM saga WHERE id <> 'sg-old'"))
+            assert ended == {"sg-over": 19.5, "sg-new": None}
+            # What it had no link for is not vouched for; what has one is, also where it follows such an event.
+            raw.execute("UPDATE saga_event SET facts = replace(facts, 'agent', 'nobody') WHERE seq = 4")
+        changed = await log.check("sg-old")
+        assert changed is not None
+        assert changed.broken is not None
+        assert changed.broken.seq == 4

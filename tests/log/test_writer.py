@@ -18,7 +18,7 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.log.port import AppendUnsettled, Decision
 from saga_mcp.log.sql import SqlSagaLog, reads, writer
 from saga_mcp.log.sql.batch import Batches
-from saga_mcp.log.sql.folds import Folds
+from saga_mcp.log.sql.folds import Fold, Folds
 
 
 class FailingCommits:
@@ -189,9 +189,13 @@ async def _set(flag: asyncio.Event) -> None:
 
 def test_only_the_sagas_in_use_are_kept_and_never_an_older_state() -> None:
     folds = Folds(2)
-    for saga in (Saga(id="a", seq=2), Saga(id="a", seq=1), Saga(id="b", seq=1)):
-        folds.put(saga)
-    assert folds.get("a") == Saga(id="a", seq=2)
-    folds.put(Saga(id="c", seq=1))
+    for name, seq in (("a", 2), ("a", 1), ("b", 1)):
+        folds.put(_fold(name, seq))
+    assert folds.get("a") == _fold("a", 2)
+    folds.put(_fold("c", 1))
     assert folds.get("b") is None
-    assert (folds.get("a"), folds.get("c")) == (Saga(id="a", seq=2), Saga(id="c", seq=1))
+    assert (folds.get("a"), folds.get("c")) == (_fold("a", 2), _fold("c", 1))
+
+
+def _fold(name: str, seq: int) -> Fold:
+    return Fold(Saga(id=name, seq=seq), bytes([seq]) * 32)

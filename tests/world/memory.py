@@ -23,7 +23,7 @@ from saga_mcp.domain.pausing import Pause, called_by
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import decode, dump_json, encode
 from saga_mcp.log.port import Append, Decide, Decided, PairRow, Record, SagaKeyTaken, SagaRow, StepLock
-from saga_mcp.log.sql.folds import Folds, StoredEvent, fold_rows
+from saga_mcp.log.sql.folds import StoredEvent, fold_rows
 
 _ROUNDS = 3
 
@@ -104,7 +104,7 @@ class MemoryLog:
 
     def __init__(self, database: MemoryDatabase) -> None:
         self._database = database
-        self._folds = Folds(128)
+        self._folds: dict[str, Saga] = {}
 
     async def decide(self, saga_id: str, decide: Decide) -> Decided:
         await anyio.lowlevel.checkpoint()
@@ -129,9 +129,9 @@ class MemoryLog:
                         self._database.append(Saga(id=opened.id), opened, others, ())
                     if rows:
                         self._database.append(base, saga, rows, decision.pairs)
-                        self._folds.put(saga)
+                        self._folds[saga_id] = saga
                     return Decided(before=base, saga=saga)
-            self._folds.drop([saga_id])
+            self._folds.pop(saga_id, None)
         raise LogConflict(f"other processes kept changing saga {saga_id} first")
 
     def _take(self, saga: Saga, events: Sequence[Event]) -> None:
@@ -149,7 +149,7 @@ class MemoryLog:
         saga = self._current(saga_id)
         if not saga.opened:
             raise SagaNotFound(saga_id)
-        self._folds.put(saga)
+        self._folds[saga_id] = saga
         return saga
 
     def _current(self, saga_id: str) -> Saga:

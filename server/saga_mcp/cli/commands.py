@@ -25,6 +25,7 @@ from saga_mcp.cli import (
     setup,
     show,
     streams,
+    verify,
 )
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
@@ -117,6 +118,7 @@ cli.command("probe", short_help="Ask once whether what is in doubt happened.")(r
 cli.command("recover", short_help="Do what is due without serving, then end.")(recover.recover)
 cli.command("doctor", short_help="Look for what could keep sagas from being driven.")(doctor.doctor)
 cli.command("export", short_help="Print every event of a saga, one JSON object a line.")(export.export)
+cli.command("verify", short_help="Check that the saga log is as it was written.")(verify.verify)
 cli.command("schema", short_help="Print the JSON Schema of saga.toml.")(export.schema)
 
 

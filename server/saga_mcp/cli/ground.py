@@ -19,6 +19,7 @@ from saga_mcp.cli.output import CommandFailed, Exit, count
 from saga_mcp.config import ConfigError, ConfigInvalid, ConfigProblem, LoadedConfig, Survey
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.edge.clean import escape
+from saga_mcp.log.keeping import LogKeeping
 from saga_mcp.log.owners import LivingOwner, directory_of, living
 from saga_mcp.log.port import SagaLog
 
@@ -136,6 +137,19 @@ async def open_log(ground: Ground) -> AsyncGenerator[SagaLog]:
     _require_log(ground)
     with _usable(ground):
         async with app.open_log(ground.loaded) as log:
+            yield log
+
+
+@asynccontextmanager
+async def open_keeping(ground: Ground) -> AsyncGenerator[LogKeeping]:
+    """The saga log itself, for whoever keeps it in order; never a copy.
+
+    Raises:
+        CommandFailed: it is not there, or it cannot be used.
+    """
+    _require_log(ground)
+    with _usable(ground):
+        async with app.open_keeping(ground.loaded) as log:
             yield log
 
 

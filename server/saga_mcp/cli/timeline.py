@@ -215,12 +215,20 @@ def _saga_words(event: e.SagaEvent, names: _Names) -> tuple[str, ...]:
             return (f"the rule {name!r}", _by(by), _quoted(note))
         case e.SagaIdled():
             return ("nothing happened for the idle limit",)
+        case e.AlertsParked() | e.AlertsResumed() | e.SagaWiped():
+            return _record_words(event)
+        case e.ReadRecorded(tool=tool, is_error=is_error):
+            return (tool, "answered with an error" if is_error else "")
+
+
+def _record_words(event: e.AlertsParked | e.AlertsResumed | e.SagaWiped) -> tuple[str, ...]:
+    match event:
         case e.AlertsParked(reason=reason):
             return ("its alerts are kept back until somebody says so", reason)
         case e.AlertsResumed(by=by, note=note):
             return ("its alerts are sent after all", _by(by), _quoted(note))
-        case e.ReadRecorded(tool=tool, is_error=is_error):
-            return (tool, "answered with an error" if is_error else "")
+        case e.SagaWiped():
+            return ("all values were removed",)
 
 
 def _mark(names: _Names, target: int) -> str:

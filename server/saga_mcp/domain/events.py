@@ -26,6 +26,7 @@ from saga_mcp.domain.saga_events import (
     SagaIdled,
     SagaOpened,
     SagaReverted,
+    SagaWiped,
     SavepointSet,
 )
 from saga_mcp.domain.step_events import (
@@ -89,6 +90,7 @@ __all__ = [
     "SagaIdled",
     "SagaOpened",
     "SagaReverted",
+    "SagaWiped",
     "SavepointSet",
     "StepAdopted",
     "StepApproved",

@@ -21,9 +21,10 @@ from saga_mcp.domain.events import (
     SagaIdled,
     SagaOpened,
     SagaReverted,
+    SagaWiped,
     SavepointSet,
 )
-from saga_mcp.domain.rollback import in_scope, rollback_done
+from saga_mcp.domain.rollback import in_scope, rollback_done, step_item
 from saga_mcp.domain.state import Reverted, Saga, Savepoint, Step, WantedAbort
 from saga_mcp.domain.transition import put_step, require, step_of
 from saga_mcp.domain.undo_parts import next_generation
@@ -35,7 +36,7 @@ from saga_mcp.domain.values import (
 )
 
 
-def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:  # noqa: C901, PLR0912 - one flat case per event reads best
+def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:
     """Return the saga after an event of the saga itself; `machine.apply` counts the event.
 
     Raises:
@@ -82,14 +83,31 @@ def apply_saga_event(saga: Saga, event: SagaEvent) -> Saga:  # noqa: C901, PLR09
             require(saga.phase is Phase.ACTIVE, "the saga is not active")
             require(not saga.running and not saga.unended, "a step is running")
             return replace(saga, idle=True)
+        case AlertsParked() | AlertsResumed() | SagaWiped():
+            return _look_after(saga, event)
+        case _:  # pragma: no cover
+            assert_never(event)
+
+
+def _look_after(saga: Saga, event: AlertsParked | AlertsResumed | SagaWiped) -> Saga:
+    """What concerns the record of a saga, and nothing that it did."""
+    match event:
         case AlertsParked():
             require(not saga.alerts_parked, "its alerts are kept back already")
             return replace(saga, alerts_parked=True)
         case AlertsResumed():
             require(saga.alerts_parked, "its alerts are not kept back")
             return replace(saga, alerts_parked=False)
-        case _:  # pragma: no cover
-            assert_never(event)
+        case SagaWiped():
+            require(at_rest(saga), "something is left to be done or settled")
+            require(not saga.wiped, "its values are wiped already")
+            return replace(saga, wiped=True)
+
+
+def at_rest(saga: Saga) -> bool:
+    """Whether the saga is final, and nothing runs, is due or waits for a person: its values are needed no more."""
+    waits = saga.running or saga.undoing or saga.violations or saga.alerts_parked
+    return saga.final and not waits and all(step_item(saga, step) is None for step in saga.loose_steps)
 
 
 def _open(saga: Saga, event: SagaOpened) -> Saga:
@@ -131,7 +149,7 @@ def revertible(saga: Saga, step: Step) -> bool:
     """Whether a step of a committed saga can be handed over to be undone: it stands, and no other saga has it (S13)."""
     stands = step.kind is Kind.COMPENSABLE and step.state is StepState.SUCCEEDED and not step.late
     taken = any(step.number in other.steps for other in saga.reverted)
-    return saga.phase is Phase.COMMITTED and stands and not taken
+    return saga.phase is Phase.COMMITTED and stands and not taken and not saga.wiped
 
 
 def blocks_commit(saga: Saga, step: Step, *, accepted: tuple[int, ...] = ()) -> bool:
@@ -203,6 +221,7 @@ def reopens(saga: Saga, step: Step) -> bool:
     """Whether a late effect can be undone by the rollback that runs or has run; otherwise a person is asked (S5.5)."""
     return (
         step.late
+        and not saga.wiped  # what its undo would have to be called with is gone
         and step.kind is Kind.COMPENSABLE
         and saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}
         and in_scope(saga, step)

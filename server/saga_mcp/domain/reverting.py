@@ -119,7 +119,8 @@ def plan_revert(saga: Saga, order: RevertOrder) -> RevertPlan:
 def _require_committed(saga: Saga) -> None:
     match saga.phase:
         case Phase.COMMITTED:
-            return
+            if saga.wiped:
+                raise RevertRefused(saga.id, "its values were wiped, and its undos cannot be called without them")
         case Phase.ACTIVE:
             raise RevertRefused(saga.id, "it is not committed: saga_abort undoes it")
         case Phase.COMPENSATING | Phase.COMPENSATED:

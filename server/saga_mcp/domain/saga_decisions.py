@@ -26,11 +26,12 @@ from saga_mcp.domain.events import (
     SagaCommitted,
     SagaIdled,
     SagaOpened,
+    SagaWiped,
     SavepointSet,
     StepIntended,
     StepPlan,
 )
-from saga_mcp.domain.on_saga import blocks_commit
+from saga_mcp.domain.on_saga import at_rest, blocks_commit
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.stranded import Attempt
 from saga_mcp.domain.takeover import lost
@@ -282,6 +283,11 @@ def flag_idle(saga: Saga) -> tuple[Event, ...]:
 def park_alerts(saga: Saga, reason: str) -> tuple[Event, ...]:
     """Keep the saga's alerts back until a person says so (S10.6)."""
     return (AlertsParked(reason=reason),) if saga.opened and not saga.alerts_parked else ()
+
+
+def wipe(saga: Saga) -> tuple[Event, ...]:
+    """Remove the values of a saga that needs them no more; none where it may, or where it is done (S11.5)."""
+    return (SagaWiped(),) if at_rest(saga) and not saga.wiped else ()
 
 
 def claim(saga: Saga, driver: str) -> tuple[Event, ...]:

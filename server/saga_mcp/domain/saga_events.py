@@ -143,6 +143,11 @@ class ReadRecorded:
     args: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SagaWiped:
+    """The values of all events before this one were removed from the log; their facts stay (S11.5)."""
+
+
 SagaEvent: TypeAlias = (
     SagaOpened
     | SagaClaimed
@@ -159,4 +164,5 @@ SagaEvent: TypeAlias = (
     | AlertsParked
     | AlertsResumed
     | ReadRecorded
+    | SagaWiped
 )

@@ -276,6 +276,8 @@ class Saga:
     """By which sagas its own steps are undone after its commit."""
     has_secrets: bool = False
     """Calls of it have arguments that are shown to nobody."""
+    wiped: bool = False
+    """Its values are gone, so nothing of it can be undone any more (S11.5)."""
 
     @property
     def opened(self) -> bool:

@@ -69,6 +69,8 @@ class Record:
     at: float
     """Wall clock of the writer, in seconds since the epoch; for people only, nothing is decided on it."""
     event: Event
+    wiped: bool = False
+    """It had values, and they are gone (S11.5)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

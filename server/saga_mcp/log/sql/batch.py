@@ -10,7 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
-from sqlalchemy import Boolean, Connection, Table, bindparam, case, func, literal_column, select, update
+from sqlalchemy import (
+    Boolean,
+    Connection,
+    Float,
+    Table,
+    bindparam,
+    case,
+    func,
+    literal_column,
+    null,
+    select,
+    update,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
@@ -23,15 +35,18 @@ from saga_mcp.domain.errors import LogConflict, SagaQuarantined
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.holding import taken
 from saga_mcp.domain.state import Saga
-from saga_mcp.log.codec import dump_json, encode
+from saga_mcp.log.chain import START
+from saga_mcp.log.codec import dump_json
 from saga_mcp.log.port import Append, Decide, Decided, Opening, PairRow, SagaKeyTaken
-from saga_mcp.log.sql.folds import Folds
+from saga_mcp.log.sealing import LogKeyMissing
+from saga_mcp.log.sql.folds import Fold, Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.outbox import OutboxRows
 from saga_mcp.log.sql.pauses import Pauses
 from saga_mcp.log.sql.reads import Reads
-from saga_mcp.log.sql.tables import EPOCH, log_meta, pair, realm, saga, saga_event
+from saga_mcp.log.sql.rows import NO_VALUES, EventRows
+from saga_mcp.log.sql.tables import EPOCH, log_key, log_meta, pair, realm, saga, saga_event
 from saga_mcp.log.sql.trouble import NOTHING, LogUpgraded
 
 Outcome: TypeAlias = Decided | BaseException
@@ -46,7 +61,7 @@ class Written:
     """A transaction that is ready to be committed, or was."""
 
     outcomes: Sequence[Outcome]
-    sagas: Sequence[Saga]
+    folds: Sequence[Fold]
     mark: Append | None
     """By which the batch can be found again; None: nothing was written."""
 
@@ -67,6 +82,7 @@ class _Draft:
 
     before: Saga
     saga: Saga
+    head: bytes = START
     outcomes: list[Outcome] = field(default_factory=list["Outcome"])
     opened: list[_Draft] = field(default_factory=list["_Draft"])
     """Sagas that begin together with what is appended to this one."""
@@ -78,18 +94,27 @@ class _Draft:
 class Batches:
     """Runs batches over one connection."""
 
-    def __init__(self, dialect: Dialect, folds: Folds, *, clock: Callable[[], float], outbox: bool = False) -> None:
+    def __init__(
+        self, dialect: Dialect, folds: Folds, rows: EventRows, *, clock: Callable[[], float], outbox: bool = False
+    ) -> None:
         self._folds = folds
         self._clock = clock
-        self._reads = Reads(dialect, folds)
+        self._rows = rows
+        self._reads = Reads(dialect, folds, rows)
         self._holds = Holds(dialect, self._reads)
         self._outbox = OutboxRows(dialect)
         self._keeps_alerts = outbox
         self._pauses = Pauses()
         self._meta = Hot(select(log_meta.c.epoch, log_meta.c.pauses), dialect)
+        self._key = _insert_new(log_key, dialect)
+        self._wipe = Hot(update(saga_event).where(saga_event.c.saga_id == bindparam("of_saga")), dialect, [*NO_VALUES])
         at_row = (saga.c.id == bindparam("row_id"), saga.c.seq == bindparam("row_seq"))
-        self._move = Hot(update(saga).where(*at_row).values(idle_from_s=_GOES_ON_IDLING), dialect, _MOVED)
-        self._open = _insert_new(saga, dialect, idle_from_s=_STARTS_IDLING)
+        self._move = Hot(
+            update(saga).where(*at_row).values(idle_from_s=_GOES_ON_IDLING, ended_at=_ENDED, wiped_at=_WIPED),
+            dialect,
+            _MOVED,
+        )
+        self._open = _insert_new(saga, dialect, idle_from_s=_STARTS_IDLING, ended_at=null(), wiped_at=null())
         self._watch = _insert_new(realm, dialect)
         self._raise = Hot(
             update(realm)
@@ -118,11 +143,11 @@ class Batches:
             transaction.rollback()
             raise
         self._commit(transaction.commit, written)
-        for state in written.sagas:
-            if state.final:
-                self._folds.drop([state.id])  # rarely asked for again
+        for fold in written.folds:
+            if fold.saga.final:
+                self._folds.drop([fold.saga.id])  # rarely asked for again
             else:
-                self._folds.put(state)
+                self._folds.put(fold)
         return written.outcomes
 
     def observe(self, connection: Connection, name: str, seen: float, seconds: float) -> float:
@@ -145,7 +170,7 @@ class Batches:
         except Exception as error:
             if written.mark is None:
                 raise
-            self._folds.drop(state.id for state in written.sagas)
+            self._folds.drop(fold.saga.id for fold in written.folds)
             raise CommitUnsettled(written, written.mark, error) from error
 
     def _write(self, connection: Connection, requests: Sequence[tuple[str, Decide]], batch_id: str) -> Written:
@@ -155,26 +180,30 @@ class Batches:
             by_saga.setdefault(saga_id, []).append(index)
         outcomes: dict[int, Outcome] = {}
         pairs: dict[str, PairRow] = {}
-        sagas: dict[str, Saga] = {}
+        folds: dict[str, Fold] = {}
         drafts: list[_Draft] = []
         for saga_id, indices in by_saga.items():
-            draft = self._decide(connection, saga_id, [requests[index][1] for index in indices], batch_id, sagas)
+            draft = self._decide(connection, saga_id, [requests[index][1] for index in indices], batch_id, folds)
             outcomes.update(zip(indices, draft.outcomes, strict=True))
             pairs.update({one.hash: one for one in draft.pairs})
             if draft.saga.opened:
-                sagas[saga_id] = draft.saga
-            sagas.update({each.saga.id: each.saga for each in draft.opened})
+                folds[saga_id] = Fold(draft.saga, draft.head)
+            folds.update({each.saga.id: Fold(each.saga, each.head) for each in draft.opened})
             drafts += [each for each in (draft, *draft.opened) if each.rows]
         rows = [row for draft in drafts for row in draft.rows]
         if pairs:
             self._freeze.run_many(connection, [{"hash": p.hash, "content": self._text(p)} for p in pairs.values()])
         if rows:
             self._append.run_many(connection, rows)
+            if self._rows.writes_with is not None:
+                self._key.run(connection, {"id": self._rows.writes_with})
         for draft in drafts:
             told = draft.alerts if self._keeps_alerts else ()
             self._outbox.write(connection, draft.before, draft.saga, told, draft.rows[-1]["at"])
+            if draft.saga.wiped and not draft.before.wiped:
+                self._wipe.run(connection, {**NO_VALUES, "of_saga": draft.saga.id})
         mark = Append(rows[0]["saga_id"], rows[0]["seq"], batch_id) if rows else None
-        return Written([outcomes[index] for index in range(len(requests))], [*sagas.values()], mark)
+        return Written([outcomes[index] for index in range(len(requests))], [*folds.values()], mark)
 
     def _text(self, row: PairRow) -> str:
         return self._texts.get(row.hash) or self._texts.setdefault(row.hash, dump_json(row.content))
@@ -196,7 +225,7 @@ class Batches:
         saga_id: str,
         decides: Sequence[Decide],
         batch_id: str,
-        others: Mapping[str, Saga],
+        others: Mapping[str, Fold],
     ) -> _Draft:
         """Decide on the cached fold; where another process was faster, reload and decide again."""
 
@@ -213,23 +242,23 @@ class Batches:
                     base = self._reads.current(connection, saga_id)
                 draft = self._draft(base, decides, batch_id, take)
                 if not draft.rows:
-                    if fresh or self._reads.seq(connection, saga_id) == base.seq:
+                    if fresh or self._reads.seq(connection, saga_id) == base.saga.seq:
                         return draft
-                elif self._swap(connection, base, draft.saga):
+                elif self._swap(connection, draft):
                     for each in draft.opened:
-                        self._swap(connection, each.before, each.saga)
+                        self._swap(connection, each)
                     return draft
                 self._folds.drop([saga_id])
                 base = None
             lost = LogConflict(f"other processes kept changing saga {saga_id} first; {NOTHING}. Try again.")
-        except (SagaQuarantined, SagaKeyTaken) as error:
-            return _Draft(Saga(id=saga_id), Saga(id=saga_id), [error] * len(decides))
-        return _Draft(Saga(id=saga_id), Saga(id=saga_id), [lost] * len(decides))
+        except (SagaQuarantined, SagaKeyTaken, LogKeyMissing) as error:
+            return _Draft(Saga(id=saga_id), Saga(id=saga_id), outcomes=[error] * len(decides))
+        return _Draft(Saga(id=saga_id), Saga(id=saga_id), outcomes=[lost] * len(decides))
 
     def _draft(
-        self, base: Saga, decides: Sequence[Decide], batch_id: str, take: Callable[[Saga, Sequence[Event]], None]
+        self, base: Fold, decides: Sequence[Decide], batch_id: str, take: Callable[[Saga, Sequence[Event]], None]
     ) -> _Draft:
-        draft = _Draft(base, base)
+        draft = _Draft(base.saga, *base)
         at = self._clock()
         for decide in decides:
             state = draft.saga
@@ -237,11 +266,11 @@ class Batches:
                 decision = decide(state)
                 then = after(state, decision.events)
                 told = alerts(state, then)
-                rows = _rows(state, decision.events, batch_id, at)
+                rows, head = self._rows.written(Fold(state, draft.head), decision.events, at=at, batch_id=batch_id)
                 take(then, decision.events)
                 opened: list[_Draft] = []
                 if decision.opens is not None:
-                    opened.append(_opened(decision.opens, batch_id, at))
+                    opened.append(self._opened(decision.opens, batch_id, at))
                     take(opened[0].saga, decision.opens.events)
                 of_others = (alert for other in opened for alert in other.alerts)
                 decided = Decided(before=state, saga=then, alerts=(*told, *of_others))
@@ -251,30 +280,38 @@ class Batches:
                 draft.outcomes.append(error)
                 continue
             draft.outcomes.append(decided)
-            draft.saga = decided.saga
+            draft.saga, draft.head = decided.saga, head
             draft.opened += opened
             draft.rows += rows
             draft.pairs += decision.pairs
             draft.alerts += told
         return draft
 
-    def _swap(self, connection: Connection, old: Saga, new: Saga) -> bool:
-        """Move the row from `old` to `new`; False: it is no longer at `old`."""
-        at = self._clock()
+    def _opened(self, opening: Opening, batch_id: str, at: float) -> _Draft:
+        """A saga that begins together with what is appended to another one."""
+        new = Saga(id=opening.saga_id)
+        saga = after(new, opening.events)
+        rows, head = self._rows.written(Fold(new, START), opening.events, at=at, batch_id=batch_id)
+        return _Draft(new, saga, head, rows=[*rows], alerts=[*alerts(new, saga)])
+
+    def _swap(self, connection: Connection, draft: _Draft) -> bool:
+        """Move the row to what was drafted; False: it is no longer where the draft began."""
+        old, new = draft.before, draft.saga
+        row = {**_projection(new, self._clock()), "head": draft.head}
         if old.opened:
-            row = _projection(new, at)
             if not row["open"]:
                 self._holds.free(connection, new)
             return self._move.run(connection, {**row, "row_id": old.id, "row_seq": old.seq}) == 1
         values = {
-            **_projection(new, at),
+            **row,
             "id": new.id,
             "realm": new.realm,
             "caller": new.caller,
             "conversation": new.conversation,
             "key": new.key,
             "purpose": new.purpose,
-            "opened_at": at,
+            "opened_at": row["updated_at"],
+            "chained_from": 1,
         }
         if self._open.run(connection, values) == 1:
             return True
@@ -290,30 +327,6 @@ class Batches:
         holder: str | None = connection.execute(statement).scalar()
         if holder is not None:
             raise SagaKeyTaken(new.key, holder)
-
-
-def _opened(opening: Opening, batch_id: str, at: float) -> _Draft:
-    """A saga that begins together with what is appended to another one."""
-    new = Saga(id=opening.saga_id)
-    saga = after(new, opening.events)
-    return _Draft(new, saga, rows=_rows(new, opening.events, batch_id, at), alerts=[*alerts(new, saga)])
-
-
-def _rows(state: Saga, events: Sequence[Event], batch_id: str, at: float) -> list[Mapping[str, Any]]:
-    """The rows of events that follow a state."""
-    return [
-        {
-            "saga_id": state.id,
-            "seq": seq,
-            "type": encoded.type,
-            "version": encoded.version,
-            "at": at,
-            "batch_id": batch_id,
-            "facts": encoded.facts,
-            "payload": encoded.payload,
-        }
-        for seq, encoded in enumerate(map(encode, events), state.seq + 1)
-    ]
 
 
 def _projection(state: Saga, at: float) -> dict[str, Any]:
@@ -332,16 +345,23 @@ def _projection(state: Saga, at: float) -> dict[str, Any]:
         "reverted_by": " ".join(other.revert for other in state.reverted),
         "idles": attention.idles(state),
         "of_realm": state.realm,
+        "ends": state.final,
+        "wipes": state.wiped,
+        "now": at,
     }
 
 
-_MOVED = ("phase", "state", "driver", "busy", "open", "items", "steps", "seq", "updated_at", "reverted_by")
+_MOVED = ("phase", "state", "driver", "busy", "open", "items", "steps", "seq", "updated_at", "reverted_by", "head")
 
 _WATCHED_S = select(realm.c.observed_s).where(realm.c.name == bindparam("of_realm"))
 _NOW = func.coalesce(_WATCHED_S.scalar_subquery(), literal_column("0.0"))
 _STARTS_IDLING = case((bindparam("idles", type_=Boolean), _NOW))
 _GOES_ON_IDLING = case((bindparam("idles", type_=Boolean), func.coalesce(saga.c.idle_from_s, _NOW)))
 """Since it last did something; null while it does (S9.4)."""
+_AT = bindparam("now", type_=Float)
+_ENDED = case((bindparam("ends", type_=Boolean), func.coalesce(saga.c.ended_at, _AT)))
+"""When it became final, of whatever was appended since; null: it is not, or not any more (S5.5)."""
+_WIPED = case((bindparam("wipes", type_=Boolean), func.coalesce(saga.c.wiped_at, _AT)))
 
 
 def _insert_new(table: Table, dialect: Dialect, **computed: ColumnElement[Any]) -> Hot:

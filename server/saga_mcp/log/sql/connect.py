@@ -15,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
 from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.log.sealing import Keyring
 from saga_mcp.log.sql import files, schema
 from saga_mcp.log.sql.hot import execute
 from saga_mcp.log.sql.thread import Busy
@@ -60,6 +61,8 @@ class SqliteFile:
     path: Path
     make_parent: bool
     file_system_of: files.FileSystemOf
+    keyring: Keyring = field(default_factory=Keyring)
+    """With what is encrypted what is in it."""
     opened: files.Identity | None = field(default=None, init=False)
     """The file as it was first seen: from then on a missing file is never created again."""
 
@@ -88,6 +91,7 @@ class SqliteFile:
             if not schema.is_current(connection, self.path):
                 with self._open("BEGIN IMMEDIATE", {**_DURABLE, "busy_timeout": _WAIT_MS}) as migrating:
                     schema.make_current(migrating, self.path)
+            self.keyring.require(schema.keys_used(connection))
         except BaseException:
             connection.close()
             raise

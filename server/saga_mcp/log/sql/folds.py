@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from threading import Lock
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from saga_mcp.domain import machine
 from saga_mcp.domain.errors import SagaQuarantined
@@ -36,34 +36,43 @@ def fold_rows(saga: Saga, rows: Iterable[StoredEvent]) -> Saga:
     return saga
 
 
+class Fold(NamedTuple):
+    """A state as the log has it."""
+
+    saga: Saga
+    head: bytes
+    """The last link of its chain, which the next event is linked to."""
+
+
 class Folds:
     """The most recently used states, at most `limit` of them."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._sagas: OrderedDict[str, Saga] = OrderedDict()
+        self._folds: OrderedDict[str, Fold] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, saga_id: str) -> Saga | None:
+    def get(self, saga_id: str) -> Fold | None:
         """The newest known state of a saga, which may be older than the log's."""
         with self._lock:
-            saga = self._sagas.get(saga_id)
-            if saga is not None:
-                self._sagas.move_to_end(saga_id)
-            return saga
+            fold = self._folds.get(saga_id)
+            if fold is not None:
+                self._folds.move_to_end(saga_id)
+            return fold
 
-    def put(self, saga: Saga) -> None:
+    def put(self, fold: Fold) -> None:
         """Keep a state that is committed in the log."""
+        saga_id = fold.saga.id
         with self._lock:
-            known = self._sagas.get(saga.id)
-            if known is None or known.seq < saga.seq:
-                self._sagas[saga.id] = saga
-            self._sagas.move_to_end(saga.id)
-            if len(self._sagas) > self._limit:
-                self._sagas.popitem(last=False)
+            known = self._folds.get(saga_id)
+            if known is None or known.saga.seq < fold.saga.seq:
+                self._folds[saga_id] = fold
+            self._folds.move_to_end(saga_id)
+            if len(self._folds) > self._limit:
+                self._folds.popitem(last=False)
 
     def drop(self, saga_ids: Iterable[str]) -> None:
         """Forget states that can no longer be trusted."""
         with self._lock:
             for saga_id in saga_ids:
-                self._sagas.pop(saga_id, None)
+                self._folds.pop(saga_id, None)

@@ -18,6 +18,7 @@ from saga_mcp.domain.errors import ResourceHeld, SagaQuarantined
 from saga_mcp.domain.events import StepPlan
 from saga_mcp.domain.holding import Holder, holder
 from saga_mcp.domain.state import Saga
+from saga_mcp.log.sql.folds import Fold
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.tables import hold
@@ -37,7 +38,7 @@ class Holds:
         self._free = Hot(delete(hold).where(hold.c.saga_id == bindparam("of_saga")), dialect)
 
     def holder(
-        self, connection: Connection, realm: str, resource: str, drafts: Mapping[str, Saga] | None = None
+        self, connection: Connection, realm: str, resource: str, drafts: Mapping[str, Fold] | None = None
     ) -> Holder | None:
         """Return which saga holds it.
 
@@ -51,12 +52,12 @@ class Holds:
         if last is None:
             return None
         try:
-            state = (drafts or {}).get(last) or self._reads.current(connection, last)
+            state = ((drafts or {}).get(last) or self._reads.current(connection, last)).saga
         except SagaQuarantined:
             return Holder(last, waits=True)  # nobody can tell what it has done with it
         return holder(state, resource)
 
-    def take(self, connection: Connection, saga: Saga, plan: StepPlan, drafts: Mapping[str, Saga]) -> None:
+    def take(self, connection: Connection, saga: Saga, plan: StepPlan, drafts: Mapping[str, Fold]) -> None:
         """Let `saga` have what `plan` works on.
 
         Raises:

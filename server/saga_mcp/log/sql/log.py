@@ -22,15 +22,18 @@ from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.guard import guarded
+from saga_mcp.log.keeping import Checked
 from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.owners import FileOwners, directory_of
 from saga_mcp.log.port import Append, Decide, Decided, Owners, PairRow, Record, SagaRow, StepLock
-from saga_mcp.log.sql import files, locks, pauses, reads
+from saga_mcp.log.sealing import Keyring
+from saga_mcp.log.sql import files, keeping, locks, pauses, reads
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.connect import SETUP_WAIT_S, SqliteFile
 from saga_mcp.log.sql.delivering import SqlOutbox
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.holds import Holds
+from saga_mcp.log.sql.rows import EventRows
 from saga_mcp.log.sql.tables import EPOCH
 from saga_mcp.log.sql.thread import Busy, ConnectionThread, Work
 from saga_mcp.log.sql.trouble import locked
@@ -51,13 +54,15 @@ class SqlSagaLog:
         writer: Writer,
         reader: ConnectionThread,
         folds: Folds,
+        rows: EventRows,
         poll_s: float,
         check: Callable[[Connection], object],
     ) -> None:
         self._path = path
         self._writer = writer
         self._reader = reader
-        self._reads = reads.Reads(SQLiteDialect_pysqlite(), folds)
+        self._rows = rows
+        self._reads = reads.Reads(SQLiteDialect_pysqlite(), folds, rows)
         self._holds = Holds(SQLiteDialect_pysqlite(), self._reads)
         self._poll_s = poll_s
         self._change = 1
@@ -73,6 +78,7 @@ class SqlSagaLog:
         cls,
         database: Path,
         *,
+        keyring: Keyring | None = None,
         make_parent: bool = False,
         busy_budget_s: float = 10.0,
         poll_s: float = 0.15,
@@ -88,6 +94,7 @@ class SqlSagaLog:
 
         Args:
             database: the file.
+            keyring: what values are encrypted with; default: they are not.
             make_parent: create the file's directory too; for the default location only.
             busy_budget_s: how long, in seconds, a decision waits for another program's write lock.
             poll_s: how often, in seconds, `wait_for_change` looks for appends of other processes.
@@ -96,14 +103,16 @@ class SqlSagaLog:
             clock: seconds since the epoch, for the times that people read.
             file_system_of: names the type of file system of a path.
         """
-        file = SqliteFile(path=_real(database), make_parent=make_parent, file_system_of=file_system_of)
+        keys = keyring or Keyring()
+        rows = EventRows(keys)
+        file = SqliteFile(path=_real(database), make_parent=make_parent, file_system_of=file_system_of, keyring=keys)
         folds = Folds(cached_sagas)
         write_thread = ConnectionThread("saga-log-writer", file.writer, file.translate)
         # Nothing is lost with a read, so one that waits for a lock does not hold up the end of the process.
         read_thread = ConnectionThread(
             "saga-log-reader", file.reader, file.translate, close_within_s=_READS_END_WITHIN_S
         )
-        batches = Batches(SQLiteDialect_pysqlite(), folds, clock=clock, outbox=outbox)
+        batches = Batches(SQLiteDialect_pysqlite(), folds, rows, clock=clock, outbox=outbox)
         writer = Writer(
             batches,
             write_thread,
@@ -112,7 +121,7 @@ class SqlSagaLog:
             translate=file.translate,
             busy_budget_s=busy_budget_s,
         )
-        log = cls(file.path, writer, read_thread, folds, poll_s, batches.checked)
+        log = cls(file.path, writer, read_thread, folds, rows, poll_s, batches.checked)
         try:
             with guarded(file.path, *map(Path, files.side_files(file.path))):
                 yield log
@@ -144,7 +153,7 @@ class SqlSagaLog:
 
     async def history(self, saga_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Record]:
         """See `SagaLog.history`."""
-        return await self._read(lambda connection: reads.history(connection, saga_id, after_seq, limit))
+        return await self._read(lambda connection: self._reads.history(connection, saga_id, after_seq, limit))
 
     async def sagas(
         self,
@@ -178,6 +187,14 @@ class SqlSagaLog:
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
         """See `SagaLog.busy_sagas`."""
         return await self._read(lambda connection: reads.busy_sagas(connection, realm))
+
+    async def saga_ids(self) -> Sequence[str]:
+        """See `LogKeeping.saga_ids`."""
+        return await self._read(keeping.saga_ids)
+
+    async def check(self, saga_id: str) -> Checked | None:
+        """See `LogKeeping.check`."""
+        return await self._read(lambda connection: keeping.check_saga(connection, self._rows, saga_id))
 
     async def saga_of_key(self, realm: str, caller: str, key: str) -> str | None:
         """See `SagaLog.saga_of_key`."""

@@ -8,15 +8,17 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sqlalchemy import Connection, Select, bindparam, func, select
+from sqlalchemy import Connection, Row, Select, bindparam, func, select
 from sqlalchemy.engine import Dialect
 
 from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
 from saga_mcp.domain.state import Saga
+from saga_mcp.log.chain import START
 from saga_mcp.log.codec import UnreadableEvent, decode
 from saga_mcp.log.port import Append, PairRow, Record, SagaRow
-from saga_mcp.log.sql.folds import Folds, fold_rows
+from saga_mcp.log.sql.folds import Fold, Folds, fold_rows
 from saga_mcp.log.sql.hot import Hot
+from saga_mcp.log.sql.rows import READ_COLUMNS, EventRows, StoredRow
 from saga_mcp.log.sql.tables import log_meta, pair, saga, saga_event
 from saga_mcp.log.sql.tables import realm as realm_table
 
@@ -26,11 +28,12 @@ _ROW_COLUMNS = [saga.c[name] for name in SagaRow.__dataclass_fields__]
 class Reads:
     """The read side. One instance serves one connection thread."""
 
-    def __init__(self, dialect: Dialect, folds: Folds) -> None:
+    def __init__(self, dialect: Dialect, folds: Folds, rows: EventRows) -> None:
         self._folds = folds
-        self._seq = Hot(select(saga.c.seq).where(saga.c.id == bindparam("id")), dialect)
+        self._rows = rows
+        self._row = Hot(select(saga.c.seq, saga.c.head).where(saga.c.id == bindparam("id")), dialect)
         self._events = Hot(
-            select(saga_event.c.seq, saga_event.c.type, saga_event.c.version, saga_event.c.facts, saga_event.c.payload)
+            select(*READ_COLUMNS)
             .where(
                 saga_event.c.saga_id == bindparam("id"),
                 saga_event.c.seq > bindparam("after"),
@@ -42,25 +45,26 @@ class Reads:
 
     def seq(self, connection: Connection, saga_id: str) -> int:
         """Number of events of a saga; 0: there is none."""
-        found: int | None = self._seq.value(connection, {"id": saga_id})
+        found: int | None = self._row.value(connection, {"id": saga_id})
         return found or 0
 
-    def current(self, connection: Connection, saga_id: str) -> Saga:
+    def current(self, connection: Connection, saga_id: str) -> Fold:
         """The state of a saga as of this transaction; `Saga(id)` where there is none.
 
         Raises:
             SagaQuarantined: its events cannot be folded.
+            LogKeyMissing: its values are encrypted with a key that is not here.
         """
-        seq = self.seq(connection, saga_id)
+        row: tuple[int, bytes | None] | None = self._row.row(connection, {"id": saga_id})
+        seq, head = row or (0, None)
         known = self._folds.get(saga_id)
-        if known is None or known.seq > seq:
-            known = Saga(id=saga_id)
-        if known.seq < seq:
-            rows = self._events.rows(connection, {"id": saga_id, "after": known.seq, "last": seq})
-            known = fold_rows(known, rows)
-            if known.seq != seq:
-                raise SagaQuarantined(saga_id, f"its row counts {seq} events, the log holds {known.seq}")
-        return known
+        state = Saga(id=saga_id) if known is None or known.saga.seq > seq else known.saga
+        if state.seq < seq:
+            rows = self._events.rows(connection, {"id": saga_id, "after": state.seq, "last": seq})
+            state = fold_rows(state, self._rows.read(saga_id, rows))
+            if state.seq != seq:
+                raise SagaQuarantined(saga_id, f"its row counts {seq} events, the log holds {state.seq}")
+        return Fold(state, head or START)
 
     def load(self, connection: Connection, saga_id: str) -> Saga:
         """The state of a saga that exists.
@@ -70,29 +74,43 @@ class Reads:
             SagaQuarantined: its events cannot be folded.
         """
         with connection.begin():
-            state = self.current(connection, saga_id)
-        if not state.opened:
+            fold = self.current(connection, saga_id)
+        if not fold.saga.opened:
             raise SagaNotFound(saga_id)
-        self._folds.put(state)
-        return state
+        self._folds.put(fold)
+        return fold.saga
+
+    def history(self, connection: Connection, saga_id: str, after_seq: int, limit: int) -> list[Record]:
+        """The stored events after `after_seq`, in order.
+
+        Raises:
+            SagaQuarantined: one of them cannot be read.
+        """
+        statement = (
+            select(*READ_COLUMNS, saga_event.c.at, saga_event.c.committed)
+            .where(saga_event.c.saga_id == saga_id, saga_event.c.seq > after_seq)
+            .order_by(saga_event.c.seq)
+            .limit(limit)
+        )
+        with connection.begin():
+            rows = connection.execute(statement).all()
+        events = self._rows.read(saga_id, (_stored(row) for row in rows))
+        try:
+            return [
+                Record(
+                    seq=seq,
+                    at=row.at,
+                    event=decode(kind, version, facts, payload),
+                    wiped=row.committed is not None and payload is None,
+                )
+                for row, (seq, kind, version, facts, payload) in zip(rows, events, strict=True)
+            ]
+        except UnreadableEvent as error:
+            raise SagaQuarantined(saga_id, str(error)) from error
 
 
-def history(connection: Connection, saga_id: str, after_seq: int, limit: int) -> list[Record]:
-    """The stored events after `after_seq`, in order."""
-    statement = (
-        select(saga_event)
-        .where(saga_event.c.saga_id == saga_id, saga_event.c.seq > after_seq)
-        .order_by(saga_event.c.seq)
-        .limit(limit)
-    )
-    with connection.begin():
-        rows = connection.execute(statement).all()
-    try:
-        return [
-            Record(seq=row.seq, at=row.at, event=decode(row.type, row.version, row.facts, row.payload)) for row in rows
-        ]
-    except UnreadableEvent as error:
-        raise SagaQuarantined(saga_id, str(error)) from error
+def _stored(row: Row[*tuple[Any, ...]]) -> StoredRow:
+    return row.seq, row.type, row.version, row.facts, row.payload, row.sealed, row.key_id
 
 
 def sagas(  # noqa: PLR0913 - the arguments of the port, and the connection

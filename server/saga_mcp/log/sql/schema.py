@@ -17,7 +17,7 @@ from sqlalchemy import Connection, select
 from sqlalchemy.exc import OperationalError
 
 from saga_mcp.log import owners
-from saga_mcp.log.sql.tables import EPOCH, log_meta
+from saga_mcp.log.sql.tables import EPOCH, log_key, log_meta
 from saga_mcp.log.sql.trouble import NOTHING, LogInUseByOlder, LogNewer, LogTroubled, damaged
 
 APPLICATION_ID: Final = 0x53414741
@@ -59,6 +59,12 @@ def make_current(connection: Connection, path: Path) -> None:
             raise LogTroubled(
                 f"the upgrade of the saga log {path} did not reach schema {EPOCH}; it was undone, {NOTHING}"
             )
+
+
+def keys_used(connection: Connection) -> list[str]:
+    """Names of the keys that something in a current log is encrypted with."""
+    with connection.begin():
+        return [*connection.execute(select(log_key.c.id)).scalars()]
 
 
 def _epoch(connection: Connection, path: Path) -> int | None:

@@ -2,17 +2,17 @@
 
 `saga` is a projection: everything in it but `idle_from_s` can be rebuilt from `saga_event`. It exists for lists and for
 the compare-and-set on its `seq`. `idle_from_s` is the realm's `observed_s` when the saga began to idle; null: it does
-not. The partial indices keep what start-up and `list` read as small as the work that is open
-(DESIGN.md section 8).
+not. `head` is the last link of its chain: without it nobody would see that the end was cut off. The partial indices
+keep what start-up and `list` read as small as the work that is open (DESIGN.md section 8).
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Boolean, Column, Float, Index, Integer, MetaData, String, Table, Text, text
+from sqlalchemy import Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
 
-EPOCH: Final = 7
+EPOCH: Final = 8
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -58,6 +58,10 @@ saga: Final = Table(
     Column("updated_at", Float, nullable=False),
     Column("idle_from_s", Float),
     Column("reverted_by", String, nullable=False, server_default=""),
+    Column("head", LargeBinary),
+    Column("chained_from", Integer, nullable=False, server_default="1"),
+    Column("ended_at", Float),
+    Column("wiped_at", Float),
     Index("saga_newest", "realm", "opened_at"),
     Index("saga_open", "realm", "opened_at", sqlite_where=text("open"), postgresql_where=text("open")),
     Index("saga_busy", "realm", "opened_at", sqlite_where=text("busy"), postgresql_where=text("busy")),
@@ -68,6 +72,13 @@ saga: Final = Table(
         "idle_from_s",
         sqlite_where=text("idle_from_s IS NOT NULL"),
         postgresql_where=text("idle_from_s IS NOT NULL"),
+    ),
+    Index(
+        "saga_ended",
+        "realm",
+        "ended_at",
+        sqlite_where=text("ended_at IS NOT NULL AND wiped_at IS NULL"),
+        postgresql_where=text("ended_at IS NOT NULL AND wiped_at IS NULL"),
     ),
     Index(
         "saga_key",
@@ -92,8 +103,35 @@ saga_event: Final = Table(
     Column("batch_id", String, nullable=False),
     Column("facts", Text, nullable=False),
     Column("payload", Text),
+    Column("salt", LargeBinary),
+    Column("sealed", LargeBinary),
+    Column("key_id", String),
+    Column("committed", LargeBinary),
+    Column("link", LargeBinary),
     sqlite_with_rowid=False,
 )
+"""Values stand in `payload`, with `salt`; or, encrypted together, in `sealed`. Nothing else holds any (S11.4).
+
+Where `committed` is set and both are null, they were wiped. `link` is null of what was stored before epoch 8."""
+
+tombstone: Final = Table(
+    "saga_tombstone",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("realm", String, nullable=False),
+    Column("caller", String, nullable=False),
+    Column("phase", String, nullable=False),
+    Column("summary", String, nullable=False),
+    Column("seq", Integer, nullable=False),
+    Column("head", LargeBinary),
+    Column("ended_at", Float, nullable=False),
+    Column("pruned_at", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""What is left of a saga that was pruned."""
+
+log_key: Final = Table("saga_log_key", metadata, Column("id", String, primary_key=True), sqlite_with_rowid=False)
+"""Names of the keys that something in the log is encrypted with."""
 
 step_lock: Final = Table(
     "saga_step_lock",

@@ -1,0 +1,42 @@
+"""The port of whoever keeps a saga log in order: is it as it was written, and what of it is not needed any more.
+
+Apart from `log.port`, which is what a running saga needs of its log: only commands do this, and they look at the whole
+database, whatever realm its sagas are of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from saga_mcp.log.chain import Broken
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A saga whose chain was followed."""
+
+    saga_id: str
+    realm: str
+    """Empty: its row is gone."""
+    events: int
+    uncovered: int
+    """Events at its beginning that were stored before there was a chain: nothing can be said of these."""
+    wiped: bool
+    head: str
+    """The last link, in hex; empty: none of it is covered."""
+    broken: Broken | None
+    """The first event that is not as it was written; None: all that are covered are."""
+
+
+class LogKeeping(Protocol):
+    """Looks after a saga log. Every method raises `LogUnavailable` where the database cannot be used."""
+
+    async def saga_ids(self) -> Sequence[str]:
+        """Every saga of the database, also one of which only events, or only a row, are left."""
+        ...
+
+    async def check(self, saga_id: str) -> Checked | None:
+        """Follow the chain of a saga; None: there is nothing of it in the database."""
+        ...
