@@ -21,6 +21,7 @@ from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.inspection import LogInspection
 from saga_mcp.log.keeping import LogKeeping
+from saga_mcp.log.outbox import OutboxCounts
 from saga_mcp.log.port import Owners, SagaLog
 from saga_mcp.log.sql.files import copy_database
 from saga_mcp.log.sql.inspect import inspect
@@ -241,6 +242,16 @@ async def look_at_upstreams(loaded: LoadedConfig, *, within_s: float) -> tuple[U
             )
             for each in upstreams.upstreams
         )
+
+
+async def count_alerts(loaded: LoadedConfig) -> OutboxCounts:
+    """Count what lies in the outbox of a log that is there.
+
+    Raises:
+        LogUnavailable: It cannot be read.
+    """
+    async with SqlSagaLog.open(loaded.database) as log:
+        return await log.outbox.counts(loaded.settings.realm)
 
 
 async def reach_receiver(receiver: Receiver) -> str:

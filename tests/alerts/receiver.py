@@ -80,6 +80,12 @@ class Receiver:
         await self.until(lambda: len(self.events) >= count)
         return self.events
 
+    async def until_idle(self) -> None:
+        """Return once no request is open."""
+        with anyio.fail_after(BOUND_S):
+            while self.open:  # noqa: ASYNC110 - also what ends by an error is looked at
+                await anyio.sleep(0.01)
+
     async def handle(self, stream: SocketStream) -> None:
         async with stream:
             with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.IncompleteRead):

@@ -24,11 +24,13 @@ from saga_mcp.cli.look import servers_words
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count
 from saga_mcp.cli.pausing import way_back, words
+from saga_mcp.cli.timeline import utc_time
 from saga_mcp.cli.views import outage_lines
 from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.edge.clean import escape
 from saga_mcp.log.inspection import LogInspection
+from saga_mcp.log.outbox import OutboxCounts
 
 Level: TypeAlias = Literal["ok", "warn", "error"]
 
@@ -92,6 +94,7 @@ def _everything(config: Path | None) -> Iterator[Check]:
     seen = app.inspect_log(ground.loaded)
     yield from _log(ground, seen)
     yield from _servers(ground, seen)
+    yield from _receiver(ground)
     if seen.epoch == seen.expected_epoch and not seen.damage:  # to open any other would change it
         yield from anyio.run(_sagas, ground)
 
@@ -234,6 +237,37 @@ def _servers(ground: Ground, seen: LogInspection) -> Iterator[Check]:
         yield Check("server", "ok", says)
 
 
+def _receiver(ground: Ground) -> Iterator[Check]:
+    """Whether the receiver of alerts is there; nothing is told to it."""
+    receiver = ground.loaded.alerts
+    if receiver is None:
+        yield Check("alerts", "ok", "nobody is told what waits for a person: the config has no [alerts]")
+        return
+    signed = "signed" if receiver.secret else "not signed"
+    with stdout_kept_clean():
+        trouble = anyio.run(app.reach_receiver, receiver)
+    if trouble:
+        hint = "mend it or [alerts] webhook; meanwhile alerts are kept, and sent again and again"
+        yield Check("alerts", "warn", f"{receiver.host} does not answer: {trouble}", hint)
+    else:
+        yield Check("alerts", "ok", f"{receiver.host} answers; what is sent there is {signed}")
+
+
+def _kept(ground: Ground, alerts: OutboxCounts) -> Iterator[Check]:
+    """What lies in the outbox."""
+    if alerts.parked:
+        yield Check("alerts", "warn", f"{count(alerts.parked, 'alert')} kept back", "saga-mcp attention")
+    if not alerts.pending:
+        return
+    says = f"{count(alerts.pending, 'alert')} to be sent, the oldest since {utc_time(alerts.oldest_at or 0.0)}"
+    if ground.loaded.alerts is None:
+        yield Check("alerts", "warn", f"{says}, and nobody to send them to", "say [alerts] webhook in the config")
+    elif ground.servers():
+        yield Check("alerts", "ok", says)
+    else:
+        yield Check("alerts", "warn", f"{says}, and no server alive to send them", "saga-mcp recover")
+
+
 async def _sagas(ground: Ground) -> list[Check]:
     try:
         async with open_log(ground) as log:
@@ -243,9 +277,10 @@ async def _sagas(ground: Ground) -> list[Check]:
             down = await outages(log, found)
             paused = await log.paused(ground.realm)
             due = len(await log.busy_sagas(ground.realm))
+            alerts = await app.count_alerts(ground.loaded)
     except (LogError, CommandFailed) as error:
         return [Check("log", "error", str(error), "see above")]
-    checks = [Check("sagas", "ok", f"{len(found)} open")]
+    checks = [*_kept(ground, alerts), Check("sagas", "ok", f"{len(found)} open")]
     renamed = "if this realm was renamed: its old name, as name under [saga]"
     checks += [Check("sagas", "warn", says, renamed) for says in ground.left_alone(others)]
     if due and not ground.servers():

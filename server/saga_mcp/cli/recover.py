@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import anyio
 import typer
 
+from saga_mcp import app
 from saga_mcp.app import App
 from saga_mcp.cli.act import ItemArgument, item_named
 from saga_mcp.cli.drive import ALERTS_S, ALONE_WAIT_S, DRAIN_S, Plan, carry_out
@@ -145,9 +146,11 @@ def recover(
 async def _recover(ground: Ground, yes: bool, wait_s: float, output: Output) -> None:  # noqa: FBT001 - for anyio.run
     async with open_log(ground) as log:
         due = await log.busy_sagas(ground.realm)
+    unsent = (await app.count_alerts(ground.loaded)).pending if ground.loaded.alerts else 0
     driven: list[_Driven] = []
-    if due:
-        ask(f"Drive {count(len(due), 'saga')} of the realm {ground.realm} to rest?", yes=yes)
+    if due or unsent:
+        alerts = f" and send {count(unsent, 'alert')}" if unsent else ""
+        ask(f"Drive {count(len(due), 'saga')} of the realm {ground.realm} to rest{alerts}?", yes=yes)
         with stdout_kept_clean():
             async with open_app(ground, drive=True) as opened:
                 try:
@@ -159,7 +162,8 @@ async def _recover(ground: Ground, yes: bool, wait_s: float, output: Output) -> 
                         await opened.engine.drain(DRAIN_S)
                         await opened.engine.alerted(ALERTS_S)
                 driven = [await _after(opened, row) for row in due]
-    _report(ground, driven, output)
+        unsent = (await app.count_alerts(ground.loaded)).pending if ground.loaded.alerts else 0
+    _report(ground, driven, unsent, output)
     if any(not each.at_rest or each.needs_person for each in driven):
         raise typer.Exit(Exit.FAILED)
 
@@ -178,7 +182,7 @@ async def _after(opened: App, row: SagaRow) -> _Driven:
         return _Driven(row, None, f"quarantined: {error.reason}")
 
 
-def _report(ground: Ground, driven: list[_Driven], output: Output) -> None:
+def _report(ground: Ground, driven: list[_Driven], unsent: int, output: Output) -> None:
     resting = sum(each.at_rest for each in driven)
     waiting = sum(each.needs_person for each in driven)
     if output.as_json:
@@ -192,7 +196,15 @@ def _report(ground: Ground, driven: list[_Driven], output: Output) -> None:
             }
             for each in driven
         ]
-        output.json({"realm": ground.realm, "database": ground.database, "sagas": [*sagas], "at_rest": resting})
+        output.json(
+            {
+                "realm": ground.realm,
+                "database": ground.database,
+                "sagas": [*sagas],
+                "at_rest": resting,
+                "alerts_left": unsent,
+            }
+        )
         return
     if driven:
         output.table(
@@ -203,6 +215,8 @@ def _report(ground: Ground, driven: list[_Driven], output: Output) -> None:
         output.text(f"A server of this realm is alive (pid {server.pid}) and does the same.")
     if waiting:
         output.text("What waits for a person: `saga-mcp attention`.")
+    if unsent:
+        output.text(f"{count(unsent, 'alert')} could not be sent yet: `saga-mcp doctor` says more.")
     if resting < len(driven):
         output.text("Not everything came to rest in time: run it again, or start a server.")
     output.text(f"{count(len(driven), 'saga')} had something due, {resting} at rest now, in {ground.database}")
