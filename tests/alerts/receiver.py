@@ -88,7 +88,7 @@ class Receiver:
 
     async def handle(self, stream: SocketStream) -> None:
         async with stream:
-            with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.IncompleteRead):
+            with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 while True:
                     await self._one(stream)
 

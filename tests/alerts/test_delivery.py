@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import anyio
 from tests.alerts.receiver import Receiver, status
 from tests.world.clock import ManualClock
 from tests.world.reading import World
@@ -15,7 +16,7 @@ from saga_mcp.domain.person_decisions import exempt, retry
 from saga_mcp.domain.state import Saga
 from saga_mcp.edge.webhook import Webhook
 from saga_mcp.engine.alerting import PARK_AFTER_S
-from saga_mcp.log.outbox import Outbox
+from saga_mcp.log.outbox import Outbox, PendingAlert
 from saga_mcp.log.sql import SqlSagaLog
 
 
@@ -170,4 +171,37 @@ async def test_a_receiver_that_is_down_is_asked_less_and_less_often(
             assert len(receiver.events) == attempts
     waits = [1, 2, 4, 8, 16, 32, 60, 60, 60]
     assert clock.drawn == [each for n, wait in enumerate(waits) for each in (wait, min(300, 2**n))]
+    assert world.standing
+
+
+class Hanging:
+    """A sender that never comes back."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def send(self, alert: PendingAlert) -> str:
+        self.asked.append(alert.id)
+        await anyio.sleep_forever()
+        return ""
+
+
+async def test_a_claim_of_a_living_process_is_left_alone_until_it_has_not_moved_for_a_minute(
+    world: World, database: Path, receiver: Receiver, webhook: Webhook
+) -> None:
+    hanging, clock = Hanging(), ManualClock()
+    async with served(database, sender=hanging) as stopped:
+        saga_id = (await stopped.call("reserve", item="a")).saga_id
+        await stopped.commit(saga_id)
+        await eventually(lambda: bool(hanging.asked))
+        async with served(database, sender=webhook, clock=clock):
+            began = clock.now()
+
+            def sent() -> bool:
+                clock.advance(1.0)
+                return bool(receiver.events)
+
+            await eventually(sent)
+            assert clock.now() - began >= 60.0
+    assert [event["id"] for event in receiver.events] == hanging.asked
     assert world.standing

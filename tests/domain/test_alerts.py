@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tests.domain import alphabet as a
 from tests.domain.walk import explore
 
@@ -9,15 +11,15 @@ from saga_mcp.domain import events as e
 from saga_mcp.domain.alerts import AlertType, alerts
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state
 from saga_mcp.domain.machine import fold
-from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import ItemKind, Kind
+from saga_mcp.domain.state import Reverted, Saga
+from saga_mcp.domain.values import ItemKind, Kind, OnError, Phase
 
 WALKED = (
     a.Alphabet(name="told", steps=1, plans=(a.PYTHON,), bindings=((a.ONCE,), None), rare=True, approvals=True),
     a.Alphabet(name="kept back", steps=1, plans=(a.PLAIN,), bindings=((a.MANUAL,),), alerts=True),
 )
 NEW = Saga(id="sg-a")
-OPEN = fold(NEW, [e.SagaOpened(realm="r", driver="me")])
+OPEN = fold(NEW, [e.SagaOpened(realm="r", driver="me", on_error=OnError.HOLD)])
 
 
 def names(saga: Saga) -> set[tuple[int, ItemKind]]:
@@ -57,6 +59,15 @@ def test_no_value_of_the_outside_world_is_in_an_alert() -> None:
     told = alerts(before, after)
     assert told
     assert "S3CRET" not in repr([(each.subject, each.data) for each in told])
+
+
+def test_a_revert_is_told_of_both_sagas() -> None:
+    kept = fold(OPEN, [e.SagaCommitted(by="agent")])
+    (told,) = alerts(kept, replace(kept, reverted=(Reverted(revert="sg-b", steps=()),)))
+    assert (told.type, told.data["reverted_by"]) == (AlertType.REVERTED, "sg-b")
+    reverting = replace(OPEN, reverts="sg-a", phase=Phase.COMPENSATING)
+    (ended,) = alerts(reverting, replace(reverting, phase=Phase.COMPENSATED))
+    assert (ended.type, ended.data["reverts"]) == (AlertType.COMPENSATED, "sg-a")
 
 
 def test_alerts_that_are_kept_back_alert_nobody() -> None:

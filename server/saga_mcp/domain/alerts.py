@@ -22,6 +22,7 @@ class AlertType(StrEnum):
     NEEDS_ATTENTION = "saga.needs_attention"
     COMMITTED = "saga.committed"
     COMPENSATED = "saga.compensated"
+    REVERTED = "saga.reverted"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +40,10 @@ class Alert:
     open_items: int
     """How many items of it waited for a person then."""
     item: Item | None = None
+    reverted_by: str = ""
+    """The saga that has begun to undo it after its commit."""
+    reverts: str = ""
+    """The saga that this one undoes (S13)."""
 
     @property
     def subject(self) -> str:
@@ -49,6 +54,8 @@ class Alert:
     def data(self) -> JsonObject:
         """What is told: ids, tool, state and code."""
         data: JsonObject = {"saga": self.saga_id, "state": self.state, "open_items": self.open_items}
+        data |= {"reverted_by": self.reverted_by} if self.reverted_by else {}
+        data |= {"reverts": self.reverts} if self.reverts else {}
         if self.item is not None:
             data |= {"item": self.item.name, "code": self.item.kind.value, "urgency": self.item.urgency.value}
             if self.item.step:
@@ -79,8 +86,19 @@ def alerts(before: Saga, after: Saga) -> tuple[Alert, ...]:
             told.append((AlertType.NEEDS_ATTENTION, None))
     if after.phase is not before.phase and after.phase in _ENDS:
         told.append((_ENDS[after.phase], None))
+    told += [(AlertType.REVERTED, None)] * (len(after.reverted) > len(before.reverted))
     return tuple(
-        Alert(type=kind, saga_id=after.id, seq=after.seq, n=n, state=state, open_items=len(are), item=item)
+        Alert(
+            type=kind,
+            saga_id=after.id,
+            seq=after.seq,
+            n=n,
+            state=state,
+            open_items=len(are),
+            item=item,
+            reverted_by=after.reverted[-1].revert if kind is AlertType.REVERTED else "",
+            reverts=after.reverts,
+        )
         for n, (kind, item) in enumerate(told)
     )
 
