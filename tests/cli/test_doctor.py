@@ -45,7 +45,7 @@ def test_all_is_well_while_a_server_lives(project: Project) -> None:
     assert page.last_line.startswith("0 errors, ")
     troubled = [line.split()[1] for line in page.out.splitlines() if line.startswith(("warn", "error"))]
     assert set(troubled) <= {"tools"}  # a pair of this project's is worth a warning
-    assert "python.shop is imported: 5 tools, 5 offered" in page.out
+    assert "python.shop is imported: 6 tools, 6 offered" in page.out
     assert f"{project.folder / 'saga.db'}: schema {EPOCH}, journal wal" in page.out
     assert "1 open" in page.out
     assert "tools are being imported" not in page.out
