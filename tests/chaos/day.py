@@ -36,6 +36,7 @@ class Day(Schedule):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.evening = False
+        self.over = False
         self.serving: dict[int, Process] = {}
         """The server that each agent has right now."""
         self.outside.idle_flag_s = self.machine.settings.idle_flag_s
@@ -72,6 +73,7 @@ class Day(Schedule):
             for saga_id in list(self.machine.database.heads):
                 await self._end(self.dice.choice(living), living, saga_id)
             self._count([process.fate for process in living])
+            self.over = True
             for process in living:
                 process.fate.die()
 
@@ -102,15 +104,15 @@ class Day(Schedule):
             self.outside.note(f"the wall clock jumps: {self.outside.wall_ahead_s:+.0f} s by now")
 
     async def _serve(self, number: int) -> None:
-        """A server, and the next one after its end, until it is evening and none is missing."""
-        while not self.evening:
+        """A server, and the next one after its end, until all is over."""
+        while not self.over:
             process = self.machine.process(self._weather())
             async with anyio.create_task_group() as life:
                 life.start_soon(process.live)
                 await process.ready.wait()
                 self.serving[number] = process
                 if self.evening:
-                    process.log.clear_up()
+                    self._goes_well(process)
                 with anyio.move_on_after(self.dice.uniform(600, 6 * 3600)):
                     await process.fate.died.wait()
                 if self.evening:
@@ -126,11 +128,15 @@ class Day(Schedule):
         self.outside.note(f"{process.fate.name} ends")
         process.fate.die()
 
+    @staticmethod
+    def _goes_well(process: Process) -> None:
+        process.log.clear_up()
+        process.chance.dies_at = 0
+
     async def _all_is_well(self) -> None:
         self.outside.down.clear()
         for process in self.serving.values():
-            process.log.clear_up()
-            process.chance.dies_at = 0
+            self._goes_well(process)
         await anyio.sleep(900)  # what is on its way down comes up again
         for number, process in self.serving.items():
             self.outside.must(not process.fate.dead, f"server {number} is not there in the evening")
