@@ -95,6 +95,7 @@ def asks(product: Product, *, further: str = "") -> None:
     product.configure(f"ask_in_client = true\n{further}", CHARGES)
 
 
+@pytest.mark.case(81)
 @both_eras
 async def test_a_person_allows_a_call_in_the_client_and_its_reply_is_the_answer_of_the_stored_call(
     product: Product, era: str

@@ -32,7 +32,6 @@ IN_PART: Mapping[int, str] = {
     31: "leases in PostgreSQL",
     41: "a dropped HTTP connection",
     62: "a metric",
-    81: "a client that answers for its user",
     106: "encryption, and wiping after the end",
 }
 """Shown for what there is; what will have to be shown with the part that is to come."""
