@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -23,6 +24,7 @@ from saga_mcp.domain.person_decisions import exempt, overwrite
 from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.values import ItemKind
 from saga_mcp.log.port import SagaLog
+from saga_tools import ToolRegistry, Undo
 
 BEFORE = {"a": b"zero", "b": None, "c": b"untouched"}
 LEFT = {"a": b"two", "b": b"new", "c": b"untouched"}
@@ -265,6 +267,37 @@ async def test_the_agent_reverts_only_what_is_looked_at_first(world: World, tmp_
             await server.engine.revert(old, RevertOrder(by="agent", agent=True))
         assert [line.tool for line in world.lines if line.event == "did"] == ["book"]
         assert not (await server.engine.saga(old)).reverted
+
+
+@pytest.mark.parametrize("step", [0, 2], ids=["whole", "one step"])
+async def test_an_undo_sees_the_results_that_it_would_have_seen_in_an_abort(tmp_path: Path, step: int) -> None:
+    tools, seen = ToolRegistry(), list[Mapping[str, Any]]()
+
+    @tools.tool
+    async def make() -> str:
+        return "made"
+
+    @tools.undoes(make)
+    async def unmake() -> None:
+        pass
+
+    @tools.tool
+    async def link() -> str:
+        return "linked"
+
+    @tools.undoes(link)
+    async def unlink(undo: Undo[str]) -> None:
+        seen.append(dict(undo.results))
+
+    async with served(tmp_path / "saga.db", tools=tools) as server:
+        aborted, kept = await server.begin(), await server.begin()
+        for saga_id in (aborted, kept):
+            await server.call("make", saga_id)
+            await server.call("link", saga_id)
+        await server.abort(aborted)
+        await server.commit(kept)
+        await server.engine.revert(kept, RevertOrder(by="ada", step=step))
+    assert seen[0] == seen[1] == {"make": "made"}
 
 
 async def test_past_its_pivot_a_person_undoes_a_saga_step_by_step(world: World, tmp_path: Path) -> None:

@@ -232,6 +232,7 @@ def _adopt(saga: Saga, event: StepAdopted) -> Saga:
         end_known=True,
         landed=True,
         registered=event.registered,
+        results=event.results,
         capture=event.capture,
         image=event.image,
         after=event.after,

@@ -15,8 +15,9 @@ from saga_mcp.domain.draft import Draft, Driving, whole
 from saga_mcp.domain.errors import RevertRefused, SagaNotFound
 from saga_mcp.domain.events import Event, SagaOpened, SagaReverted, StepAdopted
 from saga_mcp.domain.on_saga import revertible
+from saga_mcp.domain.results import last_succeeded
 from saga_mcp.domain.state import Part, Saga, Step
-from saga_mcp.domain.values import Kind, OnUndoFailure, PartAction, Phase, StepState
+from saga_mcp.domain.values import JsonObject, Kind, OnUndoFailure, PartAction, Phase, StepState
 
 _DAY_S = 86400.0
 
@@ -207,13 +208,18 @@ def revert(saga: Saga, order: RevertOrder, driving: Driving) -> Reverting:
     )
     taken = sorted((each.step for each in plan.steps), key=lambda step: step.number)
     for number, step in enumerate(taken, 1):
-        draft.add(_adopted(number, step))
+        draft.add(_adopted(number, step, _seen(saga, step) if order.step else {}))
     draft.add(whole(f"revert:{saga.id}", driving.driver, by=order.by, reason=order.reason))
     noted = SagaReverted(revert=order.revert, steps=tuple(step.number for step in taken), by=order.by)
     return Reverting(noted=(noted,), opened=draft.saga, events=draft.drafted())
 
 
-def _adopted(number: int, step: Step) -> StepAdopted:
+def _seen(saga: Saga, step: Step) -> JsonObject:
+    """What an undo by itself may look at of the steps before its own, which stand (S6.1)."""
+    return {each.tool: each.result for each in last_succeeded(saga, step.intent_seq) if revertible(saga, each)}
+
+
+def _adopted(number: int, step: Step, results: JsonObject) -> StepAdopted:
     return StepAdopted(
         step=number,
         undoes=step.number,
@@ -222,6 +228,7 @@ def _adopted(number: int, step: Step) -> StepAdopted:
         order=step.order,
         main=step.main,
         registered=step.registered,
+        results=results,
         build_error=step.build_error,
         capture=step.capture,
         image=step.image,

@@ -15,6 +15,7 @@ from saga_mcp.domain.values import (
     SETTLED_STEPS,
     WHOLE_SAGA,
     ItemKind,
+    JsonObject,
     JsonValue,
     Kind,
     OnError,
@@ -112,6 +113,8 @@ class Step:
     """What was there right after the step, where its capture is made again; None: not known."""
     after: JsonValue = field(default=None, compare=False)
     result: JsonValue = field(default=None, compare=False)
+    results: JsonObject = field(default_factory=dict[str, JsonValue], compare=False)
+    """See `StepAdopted`."""
     kept: JsonValue = field(default=None, compare=False)
     """What its tool needs besides the result to give the same answer once more."""
     error: str = field(default="", compare=False)

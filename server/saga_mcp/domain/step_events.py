@@ -128,6 +128,8 @@ class StepAdopted:
     """The pair's undo; None: it could not be built."""
     registered: tuple[PartSpec, ...] = ()
     """What its call registered, in that order."""
+    results: JsonObject = field(default_factory=dict[str, JsonValue], compare=False, metadata=PAYLOAD)
+    """Results of earlier steps that its undo may look at, by tool, as far as these steps are not taken over too."""
     build_error: str = field(default="", compare=False, metadata=PAYLOAD)
     capture: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
     image: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)

@@ -68,16 +68,16 @@ class _Verdict:
 class _Results(Mapping[str, JsonValue]):
     """The last result of each tool as of a step's intent; computed only if somebody looks (most undos do not)."""
 
-    def __init__(self, saga: Saga, before_seq: int, offered: Callable[[str], str]) -> None:
+    def __init__(self, saga: Saga, step: Step, offered: Callable[[str], str]) -> None:
         self._saga = saga
-        self._before = before_seq
+        self._step = step
         self._offered = offered
         self._found: dict[str, JsonValue] | None = None
 
     def _all(self) -> dict[str, JsonValue]:
         if self._found is None:
-            done = last_succeeded(self._saga, self._before)
-            self._found = {self._offered(step.tool): step.result for step in done}
+            here = {step.tool: step.result for step in last_succeeded(self._saga, self._step.intent_seq)}
+            self._found = {self._offered(tool): result for tool, result in (self._step.results | here).items()}
         return self._found
 
     def __getitem__(self, name: str) -> JsonValue:
@@ -274,7 +274,7 @@ class Workshop:
             capture=step.capture,
             image=step.image,
             after=step.after,
-            results=_Results(saga, step.intent_seq, self.offered),
+            results=_Results(saga, step, self.offered),
         )
 
     def offered(self, tool: str) -> str:
