@@ -63,6 +63,8 @@ class Alphabet:
     """Overdue threads, further attempts of compensable steps, invariants and idling."""
     alerts: bool = False
     """Alerts are kept back, and let go."""
+    reverted: bool = False
+    """Steps of a committed saga are handed over."""
     reverts: bool = False
     """The saga undoes another one, whose steps it takes over."""
     late: bool = True
@@ -112,8 +114,9 @@ def _saga_events(alphabet: Alphabet) -> Iterator[e.Event]:
     yield e.SagaCommitted(by="agent")
     yield e.SagaCommitted(by="agent", accepted=tuple(range(1, alphabet.steps + 1)))
     yield e.SagaCommitted(by="agent", accepted=(1,))
-    yield e.SagaReverted(revert="sg-one", steps=(1,), by="ada")
-    yield e.SagaReverted(revert="sg-all", steps=tuple(range(1, alphabet.steps + 1)), by="ada")
+    if alphabet.reverted:
+        yield e.SagaReverted(revert="sg-one", steps=(1,), by="ada")
+        yield e.SagaReverted(revert="sg-all", steps=tuple(range(1, alphabet.steps + 1)), by="ada")
     yield e.AbortRequested(cause="agent", target=WHOLE_SAGA)
     yield e.AbortDeferred(cause="agent", target=WHOLE_SAGA)
     yield e.RollbackFinished()

@@ -109,7 +109,8 @@ def _agent(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
         for old in kept(alphabet) if not saga.opened else ():
             yield Move(Who.AGENT, "revert", partial(_reverting, old, drive))
         return
-    yield Move(Who.AGENT, "be reverted", lambda: reverting.revert(saga, ORDER, drive).noted)
+    if alphabet.reverted:
+        yield Move(Who.AGENT, "be reverted", lambda: reverting.revert(saga, ORDER, drive).noted)
     if len(saga.steps) < alphabet.steps:
         for plan in alphabet.plans:
             yield Move(

@@ -56,7 +56,7 @@ def test_what_a_call_registered_itself_is_not_looked_at_whatever_its_pair_guards
 
 
 def test_steps_that_left_nothing_to_undo_are_no_work() -> None:
-    opened = e.SagaOpened(realm="r", driver="me", on_error=OnError.HOLD)
+    opened: e.Event = e.SagaOpened(realm="r", driver="me", on_error=OnError.HOLD)
     failed = (e.StepIntended(step=1, plan=a.PLAIN, owner="me"), e.StepFailed(step=1))
     undone = (
         e.SavepointSet(name="S"),
@@ -76,7 +76,7 @@ def test_steps_that_left_nothing_to_undo_are_no_work() -> None:
 
 def test_the_new_saga_halts_whatever_the_old_one_did_and_begins_with_what_ended_last() -> None:
     plan = e.SagaOpened(realm="r", driver="me", on_undo_failure=OnUndoFailure.CONTINUE, caller="bob", purpose="a trip")
-    events = [
+    events: list[e.Event] = [
         plan,
         e.StepIntended(step=1, plan=a.PLAIN, owner="me"),
         e.StepIntended(step=2, plan=a.PLAIN, owner="me"),
@@ -108,7 +108,7 @@ def test_what_cannot_be_reverted_is_refused_with_the_reason(saga: Saga, why: str
 
 
 def test_a_late_effect_is_settled_before() -> None:
-    events = [
+    events: list[e.Event] = [
         e.SagaOpened(realm="r", driver="me", on_error=OnError.HOLD),
         e.StepIntended(step=1, plan=a.PLAIN, owner="me"),
         e.StepFellInDoubt(step=1, reason="deadline", parts=(a.ONCE,)),
@@ -124,8 +124,12 @@ def test_a_late_effect_is_settled_before() -> None:
 
 def test_a_rule_that_does_not_hold_is_no_reason_against_a_revert() -> None:
     """It may be the very reason for it."""
-    steps = [a.OPENED, e.StepIntended(step=1, plan=a.PLAIN, owner="me"), e.StepSucceeded(step=1, parts=(a.CALL,))]
-    pivot = [e.StepIntended(step=2, plan=a.PIVOT, owner="me"), e.StepSucceeded(step=2)]
+    steps: list[e.Event] = [
+        a.OPENED,
+        e.StepIntended(step=1, plan=a.PLAIN, owner="me"),
+        e.StepSucceeded(step=1, parts=(a.CALL,)),
+    ]
+    pivot: list[e.Event] = [e.StepIntended(step=2, plan=a.PIVOT, owner="me"), e.StepSucceeded(step=2)]
     broken = e.InvariantViolated(name="rule", step=2)
     saga = fold(Saga(id="sg-old"), [*steps, *pivot, broken, e.SagaCommitted(by="agent")])
     assert saga.violations

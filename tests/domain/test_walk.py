@@ -16,7 +16,7 @@ from saga_mcp.domain.attention import VERBS
 from saga_mcp.domain.values import ItemKind, OnError, OnUndoFailure
 
 EVENTS = [
-    a.Alphabet(name="one step without probe", steps=1, plans=(a.PLAIN,), bindings=((a.CALL,), None)),
+    a.Alphabet(name="one step without probe", steps=1, plans=(a.PLAIN,), bindings=((a.CALL,), None), reverted=True),
     a.Alphabet(
         name="one step, all that is rare",
         steps=1,
@@ -55,7 +55,9 @@ MANY_EVENTS = [
     a.Alphabet(name="pivots, all that is rare", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),), rare=True),
 ]
 DECISIONS = [
-    a.Alphabet(name="undo built only with a result", steps=1, plans=(a.PLAIN,), bindings=((a.ONCE,), None)),
+    a.Alphabet(
+        name="undo built only with a result", steps=1, plans=(a.PLAIN,), bindings=((a.ONCE,), None), reverted=True
+    ),
     a.Alphabet(name="undone blindly, all that is rare", steps=1, plans=(a.PYTHON,), bindings=((a.ONCE,),), rare=True),
     a.Alphabet(
         name="undos for a person, or none",
