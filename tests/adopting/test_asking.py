@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests.adopting.desk import SLACK, Desk
 
-from saga_mcp.cli.adopting import asking
+from saga_mcp.cli import asking
 
 MANY = 12
 HANGS: dict[str, Any] = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}

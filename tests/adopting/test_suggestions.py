@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 from tests.adopting.desk import Desk
 
-from saga_mcp.cli import adopting
-from saga_mcp.cli.adopting.suggesting import AS_OF, suggestions_for
+from saga_mcp import cli
+from saga_mcp.cli.suggesting import AS_OF, suggestions_for
 from saga_mcp.tools.presets import load_preset, preset_names
 
-CATALOGUE: dict[str, Any] = json.loads(
-    resources.files(adopting).joinpath("suggestions.json").read_text(encoding="utf-8")
-)
+CATALOGUE: dict[str, Any] = json.loads(resources.files(cli).joinpath("suggestions.json").read_text(encoding="utf-8"))
 KNOWN_BY = {
     "run",
     "seen",

@@ -15,9 +15,9 @@ import mcp_types as types
 import pytest
 from tests.checking.test_expressions import MISTAKES, TOOLS
 
-from saga_mcp.cli.adopting.asking import Listed
 from saga_mcp.cli.checking import command
 from saga_mcp.config import survey_config
+from saga_mcp.tools.upstream.asking import Listed
 
 CASES = """
 [tools."up.say"]

@@ -18,9 +18,9 @@ import mcp_types as types
 import pytest
 from tests.adopting.desk import STUB, Desk
 
-from saga_mcp.cli.adopting.asking import Listed
 from saga_mcp.cli.adopting.classifying import Becomes, Classified, classify
 from saga_mcp.tools.presets import SCHEMA, Preset, load_preset, preset_names
+from saga_mcp.tools.upstream.asking import Listed
 from saga_mcp.tools.upstream.schema import InputSchema
 
 LISTED = Path(__file__).with_name("listed")

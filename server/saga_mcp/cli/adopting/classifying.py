@@ -6,22 +6,16 @@ other people's servers knows are suggestions, for a person to take or leave.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
 import mcp_types as types
 
-from saga_mcp.cli.adopting.asking import Listed
-from saga_mcp.cli.adopting.suggesting import is_package
+from saga_mcp.cli.suggesting import is_package, sounds_read_only
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.tools.presets import Preset, load_preset, preset_names
-
-_READS = re.compile(
-    r"(?i)(^|[_./-]|api-)(get|list|read|search|find|fetch|query|describe|show|view|lookup|count|check|status|diff|log)"
-    r"([_./A-Z-]|$)"
-)
+from saga_mcp.tools.upstream.asking import Listed
 
 
 class Becomes(StrEnum):
@@ -105,7 +99,7 @@ def _judge(tool: types.Tool, preset: Preset | None, *, trust_hints: bool) -> Jud
     known = "" if preset is None else "the preset does not know it; "
     if hint:
         return Judged(tool.name, Becomes.HIDDEN, f"{known}it says of itself that it only reads: --trust-hints takes it")
-    sounds = "sounds as if it only read" if _READS.search(tool.name) else "may change something"
+    sounds = "sounds as if it only read" if sounds_read_only(tool.name) else "may change something"
     return Judged(tool.name, Becomes.HIDDEN, f"{known}{sounds}: say in [tools] what it is")
 
 

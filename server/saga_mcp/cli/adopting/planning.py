@@ -14,16 +14,18 @@ import anyio
 from platformdirs import user_config_path
 
 from saga_mcp.cli import starter
-from saga_mcp.cli.adopting.asking import Answer, Silent, ask_all
 from saga_mcp.cli.adopting.by_hand import Change, change
 from saga_mcp.cli.adopting.classifying import classify
 from saga_mcp.cli.adopting.client_file import ClientFile, Entry, backup_of
 from saga_mcp.cli.adopting.existing import Existing, existing, reached_alike, with_addition
+from saga_mcp.cli.adopting.filling import place_of
 from saga_mcp.cli.adopting.references import References
-from saga_mcp.cli.adopting.suggesting import suggestions_for
 from saga_mcp.cli.adopting.writing import Adopted, addition, saga_toml
+from saga_mcp.cli.asking import ask_all
 from saga_mcp.cli.output import CommandFailed, wrong_usage
+from saga_mcp.cli.suggesting import suggestions_for
 from saga_mcp.domain.values import JsonObject
+from saga_mcp.tools.upstream.asking import Answer, Silent
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,10 @@ def plan(
     entries = [entry for entry in file.entries if entry.name not in stay]
     # Claude Desktop hands `${...}` on as it is written; the others fill it in.
     fills = file.client != "Claude Desktop"
-    answers = anyio.run(lambda: ask_all(entries, file.folder, os.environ, client_fills=fills, told=told))
+    places = {entry.name: place_of(entry, file.folder, os.environ, client_fills=fills) for entry in entries}
+    asked = {name: place for name, place in places.items() if not isinstance(place, Silent)}
+    answers: dict[str, Answer] = {name: place for name, place in places.items() if isinstance(place, Silent)}
+    answers |= anyio.run(ask_all, asked, told)
     stay |= {
         name: f"it could not be asked: {each.reason}" for name, each in answers.items() if isinstance(each, Silent)
     }

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from saga_mcp.cli.adopting.classifying import Becomes, Classified
-from saga_mcp.cli.adopting.suggesting import AS_OF, Suggestions
+from saga_mcp.cli.suggesting import AS_OF, Suggestions
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.edge.clean import escape
 

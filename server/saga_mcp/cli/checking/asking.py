@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, cast
 
-from saga_mcp.cli.adopting.asking import Answer, Listed, ask_all
-from saga_mcp.cli.adopting.client_file import Entry
+from saga_mcp.cli.asking import ask_all
 from saga_mcp.cli.checking.places import Shape
 from saga_mcp.cli.checking.schemas import plain
 from saga_mcp.cli.output import count
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.tools.declared import DeclaredRegistry
-from saga_mcp.tools.upstream.declared import DeclaredUpstream, Program
+from saga_mcp.tools.upstream.asking import Answer, Listed
+from saga_mcp.tools.upstream.declared import DeclaredUpstream
 from saga_tools.server import registered
 
 
@@ -25,16 +24,7 @@ async def ask(upstreams: Sequence[DeclaredUpstream], told: Callable[[str], None]
         told: Called with a line for each step of it, for somebody who waits.
     """
     told(f"asking {count(len(upstreams), 'upstream')}: {', '.join(each.name for each in upstreams)}")
-    entries = [Entry(each.name, _as_entry(each)) for each in upstreams]
-    return await ask_all(entries, Path.cwd(), {}, client_fills=False, told=told)
-
-
-def _as_entry(upstream: DeclaredUpstream) -> JsonObject:
-    place = upstream.place
-    if isinstance(place, Program):
-        entry: JsonObject = {"command": place.command, "args": [*place.args], "env": {**place.env}}
-        return {**entry, "cwd": str(place.cwd)}
-    return {"url": place.url, "headers": {**place.headers}}
+    return await ask_all({each.name: each.place for each in upstreams}, told)
 
 
 def shapes_of(

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import anyio
 
-from saga_mcp.cli.adopting.asking import Answer, Listed
 from saga_mcp.cli.checking.asking import ask, shapes_of
 from saga_mcp.cli.checking.comparing import Comparison
 from saga_mcp.cli.checking.judging import Judge
@@ -15,6 +14,7 @@ from saga_mcp.cli.checking.places import Places, table_at
 from saga_mcp.cli.doctor import log_trouble
 from saga_mcp.cli.ground import Ground
 from saga_mcp.config import ConfigProblem, Survey
+from saga_mcp.tools.upstream.asking import Answer, Listed
 
 
 @dataclass(frozen=True, slots=True)

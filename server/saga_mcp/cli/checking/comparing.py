@@ -5,14 +5,13 @@ Pure. What a server says of its own tools is a reason to look again, and never d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
-from saga_mcp.cli.adopting.suggesting import AS_OF, Suggestions, suggestions_for
 from saga_mcp.cli.checking.places import Shape, table_at
 from saga_mcp.cli.checking.schemas import is_open, properties
+from saga_mcp.cli.suggesting import AS_OF, Suggestions, sounds_read_only, suggestions_for
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.problems import KeyPath, did_you_mean
 from saga_mcp.domain.values import Kind
@@ -25,11 +24,7 @@ from saga_mcp.tools.upstream.schema import InputSchema
 if TYPE_CHECKING:
     import mcp_types as types
 
-    from saga_mcp.cli.adopting.asking import Listed
-
-_READS = re.compile(
-    r"(?i)(^|[_./-])(get|list|read|search|find|fetch|query|describe|show|view|count|status)([_./A-Z-]|$)"
-)
+    from saga_mcp.tools.upstream.asking import Listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +154,6 @@ def _suggestion(tool: types.Tool, catalogue: Suggestions | None) -> str:
         return f"The catalogue of {AS_OF} says that it only reads: {reads}"
     if tool.annotations is not None and tool.annotations.destructive_hint is True:
         return "The server says that it destroys something: say in [tools] what undoes it, or that it is a pivot"
-    if _READS.search(tool.name):
+    if sounds_read_only(tool.name):
         return f"It sounds as if it only read: if so, {reads}"
     return "Say in [tools] what undoes it, or that it is a pivot"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import random
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeAlias
@@ -25,13 +25,12 @@ from pydantic import TypeAdapter
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.tools.running import describe
 from saga_mcp.tools.unsent import UpstreamDown
-from saga_mcp.tools.upstream.declared import DeclaredUpstream, Endpoint, Program
+from saga_mcp.tools.upstream.declared import DeclaredUpstream
 from saga_mcp.tools.upstream.elsewhere import outlives_us
-from saga_mcp.tools.upstream.http import reached
 from saga_mcp.tools.upstream.known import KnownTool, KnownTools
-from saga_mcp.tools.upstream.lines import FromProgram, ToProgram
 from saga_mcp.tools.upstream.listing import ToolLists
-from saga_mcp.tools.upstream.process import Process, running
+from saga_mcp.tools.upstream.opening import end_with, opened, streams
+from saga_mcp.tools.upstream.process import Process
 from saga_mcp.tools.upstream.tap import Sending, Tap, sending
 from saga_tools import Retry
 from saga_tools.server import Report
@@ -47,7 +46,6 @@ _CONNECT_WITHIN_S = 180.0
 _GONE_WITHIN_S = 10.0
 """How long a call whose connection broke waits to learn whether its process has ended."""
 _LONGEST_SAID = 200
-_LAST_WORDS_S = 1.0
 """How long answers are read that were under way when its process ended."""
 _OF_THE_CLIENT = frozenset({types.PARSE_ERROR, types.CONNECTION_CLOSED})
 """Codes with which the SDK's client says that a stream broke off, or cannot be read."""
@@ -226,8 +224,8 @@ class Upstream:
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + _CONNECT_WITHIN_S) as connecting:
                 async with (
-                    _opened(self.declared.place, self.name) as (process, tap),
-                    Client(self._lists.over(_streams(tap)), message_handler=self._heard, cache=None) as client,
+                    opened(self.declared.place, self.name) as (process, tap),
+                    Client(self._lists.over(streams(tap)), message_handler=self._heard, cache=None) as client,
                 ):
                     await self._list(client)
                     connecting.deadline = math.inf
@@ -250,7 +248,7 @@ class Upstream:
             tasks.start_soon(self._listen, link.client)
             tasks.start_soon(self._leave, link, over)
             if process is not None:
-                tasks.start_soon(_end_with, process, link.tap)
+                tasks.start_soon(end_with, process, link.tap)
             await link.tap.ended.wait()
             tasks.cancel_scope.cancel()
 
@@ -365,26 +363,3 @@ class Upstream:
         if call.unanswered or (call.streamed and code in _OF_THE_CLIENT):
             return Broken(f"{self.name}: {call.unanswered or message}", end_known=False)
         return Declined(code, message) if call.answered and call.result is None else None
-
-
-async def _end_with(process: Process, tap: Tap) -> None:
-    """End a connection whose process has ended, though somebody holds its stdout open; what it said last is read."""
-    await process.exited.wait()
-    with anyio.move_on_after(_LAST_WORDS_S):
-        await tap.ended.wait()
-    tap.ended.set()
-
-
-@contextlib.asynccontextmanager
-async def _opened(place: Program | Endpoint, name: str) -> AsyncGenerator[tuple[Process | None, Tap]]:
-    if isinstance(place, Endpoint):
-        async with reached(place) as tap:
-            yield None, tap
-        return
-    async with running(place, name) as process:
-        yield process, Tap(FromProgram(process.output, name), ToProgram(process.input, process.exited))
-
-
-@contextlib.asynccontextmanager
-async def _streams(tap: Tap) -> AsyncGenerator[Any]:
-    yield tap.read, tap.write

@@ -7,13 +7,12 @@ says how it is known, which is mostly from schemas and sources, not by running.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import TypedDict, cast
-
-from saga_mcp.cli import adopting
 
 AS_OF = "2026-11"
 
@@ -47,6 +46,17 @@ def _sentence(kind: str, undo: str, known: str, mind: str) -> str:
     return f"{kind} ({known}){f': {undo}' if undo else ''}{f'. Mind: {mind}' if mind else ''}"
 
 
+_READS = re.compile(
+    r"(?i)(^|[_./-]|api-)(get|list|read|search|find|fetch|query|describe|show|view|lookup|count|check|status|diff|log)"
+    r"([_./A-Z-]|$)"
+)
+
+
+def sounds_read_only(tool: str) -> bool:
+    """Return whether a tool's name sounds as if it only read; that proves nothing."""
+    return _READS.search(tool) is not None
+
+
 def is_package(package: str, word: str) -> bool:
     """Return whether a word of a command names a package, with or without a version."""
     return word == package or word.startswith(tuple(f"{package}{mark}" for mark in ("@", "==", "[", ":")))
@@ -54,5 +64,5 @@ def is_package(package: str, word: str) -> bool:
 
 @cache
 def _catalogue() -> dict[str, _Server]:
-    text = resources.files(adopting).joinpath("suggestions.json").read_text(encoding="utf-8")
+    text = resources.files("saga_mcp.cli").joinpath("suggestions.json").read_text(encoding="utf-8")
     return cast("dict[str, _Server]", json.loads(text))
