@@ -28,7 +28,6 @@ NOT_YET: Mapping[int, str] = {
 """What does not apply to what there is so far."""
 
 IN_PART: Mapping[int, str] = {
-    20: "a key that is passed to an upstream",
     31: "leases in PostgreSQL",
     41: "a dropped HTTP connection",
     62: "a metric",

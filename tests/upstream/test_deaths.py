@@ -124,3 +124,36 @@ async def test_an_orderly_end_leaves_nothing_behind(desk: Desk) -> None:
         with anyio.fail_after(15):
             await client.process.wait()
         await eventually(lambda: all(gone(child.pid) for child in below))
+
+
+BY_KEY = """
+[tools."ledger.add"]
+key_arg = "item"
+[tools."ledger.add".undo]
+tool = "ledger.remove"
+read = { tool = "ledger.look" }
+args = { id = "${read.result.entries.filter(entry, entry.item == step.key)[0].id}" }
+safe_if_absent = true
+idempotent = true
+retry = { attempts = 5, first_delay_s = 0.1 }
+"""
+
+
+@pytest.mark.case(20)
+async def test_what_a_lost_call_made_is_found_by_the_key_that_was_passed_with_it(desk: Desk) -> None:
+    """Its answer, and with it the id, never came; the entry of somebody else stands."""
+    desk.configure(BY_KEY)
+    async with desk.open() as agent:
+        await agent.until_up()
+        other = await agent.call("ledger_add", id=7)
+        await agent.call("saga_commit", saga_id=other.facts["id"])
+        lost = await agent.call("ledger_add", id=9, mode="die_after")
+        assert lost.facts["code"] in {"outcome_unknown", "step_failed"}
+        await agent.until(lost.facts["id"], "compensated")
+    keys = [line["item"] for line in desk.lines if line["do"] == "add"]
+    assert len(set(keys)) == 2, "each call has a key of its own"
+    assert [(line["do"], line["id"]) for line in desk.lines if line["do"] in {"add", "remove"}] == [
+        ("add", 7),
+        ("add", 9),
+        ("remove", 9),
+    ]
