@@ -128,3 +128,9 @@ def test_the_page_names_every_preset_with_what_it_was_checked_against(preset: Pr
     page = (Path(__file__).parents[2] / "docs" / "presets.md").read_text(encoding="utf-8")
     evidence = "run" if preset.evidence == RUN else "schema"
     assert f"| `{preset.name}` | `{preset.package}` {preset.checked} | {evidence} |" in page
+
+
+def test_a_table_that_is_like_an_earlier_one_says_what_that_says_but_for_its_own_keys() -> None:
+    tables = load_preset("excel").tools
+    assert tables["rename_sheet"] == tables["set_workbook_settings"]
+    assert "like" not in {key for name in preset_names() for table in load_preset(name).tools.values() for key in table}

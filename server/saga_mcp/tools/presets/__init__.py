@@ -86,7 +86,17 @@ def load_preset(name: str) -> Preset:
         raise PresetUnknown(name)
     content = tomllib.loads(_folder().joinpath(f"{name}.toml").read_text(encoding="utf-8"))
     head: dict[str, str] = content["preset"]
-    return Preset(name=name, upstream=content.get("upstream", {}), tools=content.get("tools", {}), **head)
+    return Preset(name=name, upstream=content.get("upstream", {}), tools=_tables(content.get("tools", {})), **head)
+
+
+def _tables(written: Mapping[str, JsonObject]) -> dict[str, JsonObject]:
+    """Return what each table says: `like` names an earlier one, whose keys it has where it does not say them itself."""
+    tables: dict[str, JsonObject] = {}
+    for name, table in written.items():
+        like = table.get("like")
+        base = tables[like] if isinstance(like, str) else {}
+        tables[name] = {**base, **{key: value for key, value in table.items() if key != "like"}}
+    return tables
 
 
 def within(version: str, versions: str) -> bool:
