@@ -17,12 +17,11 @@ from mcp.client import ClientRequestContext
 from tests.e2e.product import BOUND_S, MAIN, Product
 
 CHARGES = '[tools."ledger.charge"]\napproval = "${args.cents > 100}"\n'
-ERAS = ("legacy", "2026-07-28")
 APPROVE = types.ElicitResult(action="accept", content={"decision": "approve"})
 DECLINE = types.ElicitResult(action="decline")
 Given = types.ElicitResult | types.ErrorData
 
-both_eras = pytest.mark.parametrize("era", ERAS)
+both_eras = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
 
 
 @dataclass
