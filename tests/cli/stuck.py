@@ -9,7 +9,7 @@ from collections.abc import Callable
 from tests.cli.project import Project, here
 
 from saga_mcp.app import App
-from saga_mcp.domain.events import Event, SagaIdled, StepSettled, UndoParked, UndoResumed
+from saga_mcp.domain.events import AlertsParked, Event, SagaIdled, StepSettled, UndoParked, UndoResumed
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, SettledBy
 
@@ -103,6 +103,11 @@ def target_changed(project: Project) -> Saga:
 def approval(project: Project) -> Saga:
     project.config.write_text(f'{project.config.read_text()}\n[tools."shop.pay"]\napproval = true\n')
     return project.saga(("book", "room"), ("pay", "bill"))
+
+
+def alerts_parked(project: Project) -> Saga:
+    saga = project.saga(("book", "room"))
+    return append(project, saga.id, AlertsParked(reason="the receiver is gone"))
 
 
 def quarantined(project: Project) -> Saga:

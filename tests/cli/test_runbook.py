@@ -11,6 +11,7 @@ import pytest
 from tests.cli.project import Project, here
 from tests.cli.stuck import (
     Stuck,
+    alerts_parked,
     approval,
     cannot_build,
     dead_letter,
@@ -28,6 +29,7 @@ from tests.cli.stuck import (
     undo_in_doubt,
 )
 
+from saga_mcp.cli.items import OFFERED
 from saga_mcp.domain.attention import VERBS, items
 from saga_mcp.domain.values import ItemKind
 
@@ -45,6 +47,7 @@ STUCK: dict[ItemKind, tuple[Stuck, int]] = {
     ItemKind.INVARIANT: (invariant, 0),
     ItemKind.APPROVAL: (approval, 2),
     ItemKind.IDLE: (idle, 0),
+    ItemKind.OUTBOX_PARKED: (alerts_parked, 0),
 }
 STAYS = {"resolve ITEM --landed": {ItemKind.IN_DOUBT}}
 """What does not end the item by itself: the undo needs a result, and a person is asked for that next."""
@@ -161,4 +164,4 @@ def test_a_section_names_every_verb_that_fits_and_no_other(kind: ItemKind) -> No
         for command in commands(sections()[kind.value].partition("**Ends it")[2])
     }
     more = {"resolve --landed --result"} if kind is ItemKind.IN_DOUBT else set[str]()
-    assert said - more == set(VERBS[kind])
+    assert said - more == set(VERBS[kind]) & OFFERED

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from tests.e2e.product import Product
+
+pytestmark = pytest.mark.timeout(180)  # many commands one after the other
 
 
 async def test_a_paused_tool_is_not_called_by_any_server_until_a_person_resumes_it(product: Product) -> None:
