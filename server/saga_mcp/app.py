@@ -127,7 +127,12 @@ async def open_app(
             )
         )
         log = await stack.enter_async_context(
-            SqlSagaLog.open(loaded.database, make_parent=loaded.database_is_default, outbox=loaded.alerts is not None)
+            SqlSagaLog.open(
+                loaded.database,
+                keyring=loaded.keyring,
+                make_parent=loaded.database_is_default,
+                outbox=loaded.alerts is not None,
+            )
         )
         sender = await stack.enter_async_context(_sender(loaded.alerts)) if drive and loaded.alerts else None
         if drive:
@@ -166,21 +171,21 @@ async def open_log(loaded: LoadedConfig) -> AsyncGenerator[SagaLog]:
     the copy is read.
     """
     async with contextlib.AsyncExitStack() as stack:
-        log = await stack.enter_async_context(SqlSagaLog.open(loaded.database))
+        log = await stack.enter_async_context(SqlSagaLog.open(loaded.database, keyring=loaded.keyring))
         try:
             await log.sagas(loaded.settings.realm, limit=1)
         except (LogFull, LogReadOnly) as error:
             _log.warning("log_read_from_a_copy", reason=str(error))
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="saga-mcp-"))
             copied = copy_database(loaded.database, Path(folder))
-            log = await stack.enter_async_context(SqlSagaLog.open(copied))
+            log = await stack.enter_async_context(SqlSagaLog.open(copied, keyring=loaded.keyring))
         yield log
 
 
 @contextlib.asynccontextmanager
 async def open_keeping(loaded: LoadedConfig) -> AsyncGenerator[LogKeeping]:
     """Open the saga log for whoever keeps it in order, until the block ends."""
-    async with SqlSagaLog.open(loaded.database) as log:
+    async with SqlSagaLog.open(loaded.database, keyring=loaded.keyring) as log:
         yield log
 
 

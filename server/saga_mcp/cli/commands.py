@@ -20,6 +20,7 @@ from saga_mcp.cli import (
     look,
     pausing,
     prove,
+    prune,
     recover,
     revert,
     setup,
@@ -119,6 +120,7 @@ cli.command("recover", short_help="Do what is due without serving, then end.")(r
 cli.command("doctor", short_help="Look for what could keep sagas from being driven.")(doctor.doctor)
 cli.command("export", short_help="Print every event of a saga, one JSON object a line.")(export.export)
 cli.command("verify", short_help="Check that the saga log is as it was written.")(verify.verify)
+cli.command("prune", short_help="Remove sagas that ended long ago, and values not needed any more.")(prune.prune)
 cli.command("schema", short_help="Print the JSON Schema of saga.toml.")(export.schema)
 
 

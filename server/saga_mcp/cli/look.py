@@ -20,7 +20,7 @@ from saga_mcp.cli.items import (
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Output, age, count
 from saga_mcp.cli.pausing import line, pause_json
-from saga_mcp.domain.errors import SagaNotFound
+from saga_mcp.domain.errors import SagaNotFound, SagaPruned
 from saga_mcp.domain.hiding import hidden
 from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.pausing import Pause
@@ -227,7 +227,9 @@ async def load(log: SagaLog, ground: Ground, saga_id: str) -> Saga:
     """
     try:
         saga = await log.load(saga_id)
-    except SagaNotFound:
+    except SagaNotFound as missing:
+        if isinstance(missing, SagaPruned) and missing.realm == ground.realm:
+            raise
         saga = Saga(id=saga_id)
     if not saga.opened or saga.realm != ground.realm:
         raise CommandFailed(

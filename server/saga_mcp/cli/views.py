@@ -70,6 +70,7 @@ def saga_json(saga: Saga, *, values: bool = False) -> JsonObject:
         "reverts": saga.reverts,
         "reverted_by": [{"saga": other.revert, "steps": [*other.steps]} for other in saga.reverted],
         "savepoints": [mark.name for mark in saga.savepoints],
+        "wiped": saga.wiped,
         "steps": [step_json(step, values=values) for step in saga.steps],
         "items": [item_json(item) for item in items(saga)],
         "counts": {
@@ -223,7 +224,9 @@ def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, lim
                 for step in steps
             ],
         )
-    if values:
+    if values and saga.wiped:
+        output.text("Its values were wiped.")
+    elif values:
         for step in steps:
             _values_text(output, step)
     if found := items(saga):

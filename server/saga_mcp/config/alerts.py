@@ -14,8 +14,8 @@ from pydantic import Field
 
 from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
-from saga_mcp.config.models import Table
 from saga_mcp.config.problems import KeyPath
+from saga_mcp.config.table import Table
 from saga_mcp.config.validate import validate
 
 _WEBHOOK: Final[KeyPath] = ("alerts", "webhook")

@@ -8,8 +8,9 @@ from typing import cast
 from pydantic import Field
 
 from saga_mcp.config.findings import Findings
-from saga_mcp.config.models import Condition, Table
+from saga_mcp.config.models import Condition
 from saga_mcp.config.problems import KeyPath
+from saga_mcp.config.table import Table
 from saga_mcp.config.validate import validate
 from saga_mcp.tools.binding import TemplateError, compile_condition
 from saga_mcp.tools.rules import RULE_VARIABLES, WrittenRule

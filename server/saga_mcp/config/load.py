@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from saga_mcp.config.database import default_database, default_realm, read_datab
 from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
 from saga_mcp.config.invariants import judged, read_invariants
+from saga_mcp.config.keys import read_keys
 from saga_mcp.config.models import PythonTable, SagaTable, ToolTable
 from saga_mcp.config.pairs import check_alone, declare_with
 from saga_mcp.config.presets import lay_presets
@@ -23,6 +24,7 @@ from saga_mcp.config.upstreams import Upstreams
 from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.engine.port import EngineSettings
+from saga_mcp.log.sealing import Keyring
 from saga_mcp.tools.declared import DeclaredRegistry, target_id
 from saga_mcp.tools.rules import WrittenRule
 from saga_mcp.tools.upstream.declared import DeclaredUpstream
@@ -44,6 +46,12 @@ class LoadedConfig:
     """The folder of the database may have to be made."""
     realm_is_default: bool
     """It is derived from the place of the file: moved, it is another one."""
+    keyring: Keyring = field(default_factory=Keyring)
+    """What values in the saga log are encrypted with."""
+    keep_s: float = 0.0
+    """How long a saga is kept after its end; 0: for ever."""
+    wipe_values: bool = False
+    """Whether values go once they are needed no more."""
     registries: tuple[DeclaredRegistry, ...]
     upstreams: tuple[DeclaredUpstream, ...]
     invariants: tuple[WrittenRule, ...]
@@ -108,6 +116,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, filling, findings) if written else default_database(realm)
+    keyring = read_keys(saga.encryption_keys, filling, findings)
     loaded = (
         None
         if findings.problems or database is None
@@ -132,6 +141,9 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
             database=database,
             database_is_default=not written,
             realm_is_default=not saga.name,
+            keyring=keyring,
+            keep_s=saga.keep_s,
+            wipe_values=saga.wipe_values,
             registries=registries,
             upstreams=upstreams,
             invariants=invariants,

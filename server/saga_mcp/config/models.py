@@ -6,11 +6,11 @@ Nothing here knows what a key means to the engine. The key reference (`docs/conf
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, cast
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainValidator
+from pydantic import BeforeValidator, Field, PlainValidator
 
+from saga_mcp.config.table import Clash, Table
 from saga_mcp.tools.pair import MAX_BYTES
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -25,31 +25,6 @@ def _condition(value: object) -> bool | str:
 
 
 Condition = Annotated[bool | str, PlainValidator(_condition, json_schema_input_type=bool | str)]
-
-
-@dataclass(frozen=True, slots=True)
-class Clash:
-    """Keys of a table that are right each by itself and do not go together."""
-
-    message: str
-    keys: frozenset[str]
-    """Which; where one of them cannot be read, nothing can be said."""
-
-
-class Table(BaseModel):
-    """One table of the file."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    later: ClassVar[frozenset[str]] = frozenset()
-    """Keys that are designed and not built yet."""
-
-    def clashes(self) -> Iterator[Clash]:
-        """What of this table does not go together.
-
-        Not a validator: what is wrong with the whole would keep its parts from being looked at.
-        """
-        yield from ()
 
 
 class RetryTable(Table):
@@ -105,6 +80,19 @@ class SagaTable(Table):
         default=False,
         description="a call that needs an `approval` is also put to the person at the MCP client, where that can ask. "
         "What it answers is recorded as relayed by it: a client may answer by itself",
+    )
+    keep_s: SecondsOrNone = Field(
+        0.0, description="`saga-mcp prune` removes sagas that ended longer ago than this; `0`: all are kept"
+    )
+    wipe_values: bool = Field(
+        default=False,
+        description="remove arguments, results, captures and texts of a saga from the log once it has ended, nothing "
+        "of it waits for a person, and `revert_window_s` is over; done by `saga-mcp prune`",
+    )
+    encryption_keys: list[str] = Field(
+        [],
+        description="what values in the saga log are encrypted with, each `${env:NAME}` or `${file:PATH}` of 32 bytes "
+        "in base64; the first writes, all read; default: values are stored as they are",
     )
     revert_window_s: SecondsOrNone = Field(604800.0, description="so long can a committed saga be reverted; `0`: never")
     agent_may_revert: bool = Field(default=False, description="offers `saga_revert`, for what a `guard` looks at first")

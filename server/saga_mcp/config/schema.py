@@ -9,7 +9,8 @@ from pydantic import Field
 
 from saga_mcp.config.alerts import AlertsTable
 from saga_mcp.config.invariants import InvariantTable
-from saga_mcp.config.models import PythonTable, SagaTable, Table, ToolTable, UpstreamTable
+from saga_mcp.config.models import PythonTable, SagaTable, ToolTable, UpstreamTable
+from saga_mcp.config.table import Table
 from saga_mcp.domain.values import JsonObject
 
 

@@ -12,8 +12,8 @@ from typing import Any, Generic, TypeVar, cast
 from pydantic import ValidationError
 
 from saga_mcp.config.findings import Findings
-from saga_mcp.config.models import Clash, Table
 from saga_mcp.config.problems import NOT_YET, KeyPath, did_you_mean
+from saga_mcp.config.table import Clash, Table
 
 T = TypeVar("T", bound=Table)
 

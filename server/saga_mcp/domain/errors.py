@@ -4,6 +4,7 @@ SagaError
 ├─ IllegalTransition      an event does not fit the state: a bug or a damaged log, never a user's fault
 ├─ Refused                the machine said no, nothing was changed; `code` is what the agent sees
 │  ├─ SagaNotFound
+│  │  └─ SagaPruned    its record was removed
 │  ├─ SagaClosed          committed
 │  ├─ SagaAborted         compensating or compensated
 │  ├─ SavepointNotFound
@@ -57,6 +58,32 @@ class SagaNotFound(Refused):
         super().__init__(
             f'No saga "{saga_id}" of yours. Nothing was sent. Use the id of an earlier reply, or saga_begin.'
         )
+
+
+class SagaPruned(SagaNotFound):
+    """The saga ended long ago, and its record was removed.
+
+    Args:
+        saga_id: Which.
+        realm: Whose; nobody else is told.
+        end: How it ended, and when, in words.
+        pruned: When it was removed, in words.
+    """
+
+    code: ClassVar[str] = "saga_pruned"
+
+    def __init__(self, saga_id: str, realm: str, end: str, pruned: str) -> None:
+        super().__init__(saga_id)
+        self.realm = realm
+        message = (
+            f"Saga {saga_id} ended ({end}), and its record was pruned on {pruned}: nothing more can be said of it or "
+            "done about it. Nothing was sent."
+        )
+        self.args = (message,)
+
+    def as_told_to(self, realm: str) -> SagaNotFound:
+        """What somebody of a realm is told: that it was there at all only if it was theirs."""
+        return self if self.realm == realm else SagaNotFound(self.saga_id)
 
 
 class SagaClosed(Refused):

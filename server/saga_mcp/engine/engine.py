@@ -12,7 +12,7 @@ import anyio
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.errors import LogUnavailable, SagaNotFound
+from saga_mcp.domain.errors import LogUnavailable, SagaNotFound, SagaPruned
 from saga_mcp.domain.events import Event, SagaOpened
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.pausing import Pause
@@ -301,7 +301,10 @@ class Engine:
         Raises:
             SagaIdMistyped, SagaNotFound: there is no such saga in this realm.
         """
-        saga = await self._shop.log.load(named_saga(saga_id))
+        try:
+            saga = await self._shop.log.load(named_saga(saga_id))
+        except SagaPruned as pruned:
+            raise pruned.as_told_to(self._shop.settings.realm) from None
         if saga.realm != self._shop.settings.realm:
             raise SagaNotFound(saga_id)
         return saga
@@ -380,7 +383,10 @@ class Engine:
 
         # The caller has to be told something some time: to ask for the same again does no harm.
         within_s = self._shop.settings.reply_within_s
-        return await self._shop.decide(named_saga(saga_id), of_this_realm, settle_within_s=within_s)
+        try:
+            return await self._shop.decide(named_saga(saga_id), of_this_realm, settle_within_s=within_s)
+        except SagaPruned as pruned:
+            raise pruned.as_told_to(realm) from None
 
     def _require_open(self) -> None:
         if self._draining:

@@ -30,6 +30,18 @@ class Checked:
     """The first event that is not as it was written; None: all that are covered are."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A saga at rest."""
+
+    saga_id: str
+    phase: str
+    events: int
+    ended_at: float
+    """Wall clock, in seconds since the epoch."""
+    wiped: bool
+
+
 class LogKeeping(Protocol):
     """Looks after a saga log. Every method raises `LogUnavailable` where the database cannot be used."""
 
@@ -39,4 +51,20 @@ class LogKeeping(Protocol):
 
     async def check(self, saga_id: str) -> Checked | None:
         """Follow the chain of a saga; None: there is nothing of it in the database."""
+        ...
+
+    async def ended(self, realm: str, before: float) -> Sequence[Ended]:
+        """Sagas of the realm at rest that ended before that wall clock time, the oldest first."""
+        ...
+
+    async def prune(self, saga_id: str) -> str:
+        """Remove a saga that is at rest, but for its tombstone; why it was left, empty: it was not."""
+        ...
+
+    async def wipe(self, saga_id: str) -> bool:
+        """Remove the values of a saga that is at rest; whether there were any to remove."""
+        ...
+
+    async def free_space(self) -> int:
+        """Give back freed space where that is cheap, and forget keys that nothing needs; return how many bytes."""
         ...

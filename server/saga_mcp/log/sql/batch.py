@@ -31,7 +31,7 @@ from sqlalchemy.sql import ColumnElement
 from saga_mcp.domain import attention, duties
 from saga_mcp.domain.alerts import Alert, alerts
 from saga_mcp.domain.draft import after
-from saga_mcp.domain.errors import LogConflict, SagaQuarantined
+from saga_mcp.domain.errors import LogConflict, SagaNotFound, SagaQuarantined
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.holding import taken
 from saga_mcp.domain.state import Saga
@@ -242,6 +242,9 @@ class Batches:
                     base = self._reads.current(connection, saga_id)
                 draft = self._draft(base, decides, batch_id, take)
                 if not draft.rows:
+                    if not base.saga.opened:
+                        missing = self._reads.missing(connection, saga_id)
+                        draft.outcomes = [missing if isinstance(o, SagaNotFound) else o for o in draft.outcomes]
                     if fresh or self._reads.seq(connection, saga_id) == base.saga.seq:
                         return draft
                 elif self._swap(connection, draft):

@@ -7,15 +7,21 @@ import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, select, type_coerce, union
+from sqlalchemy import Connection, Row, Select, Table, delete, select, type_coerce, union
 from sqlalchemy.types import NullType
 
+from saga_mcp.domain.attention import summary
+from saga_mcp.domain.errors import SagaQuarantined
+from saga_mcp.domain.on_saga import at_rest
+from saga_mcp.domain.state import Saga
 from saga_mcp.log.chain import Facts, Link, check
 from saga_mcp.log.chain import Row as SagaRow
-from saga_mcp.log.keeping import Checked
+from saga_mcp.log.keeping import Checked, Ended
 from saga_mcp.log.sealing import LogKeyMissing, Sealed
+from saga_mcp.log.sql.hot import execute
+from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.rows import EventRows
-from saga_mcp.log.sql.tables import saga, saga_event
+from saga_mcp.log.sql.tables import hold, log_key, outbox, saga, saga_event, tombstone
 
 
 def saga_ids(connection: Connection) -> Sequence[str]:
@@ -95,3 +101,74 @@ def _values(event: Row[Any], rows: EventRows) -> tuple[tuple[bytes, str] | None,
         raise
     except Exception:  # noqa: BLE001 - whatever is wrong with what is stored, it is not what was written
         return None, True
+
+
+def ended(connection: Connection, realm: str, before: float) -> list[Ended]:
+    """See `LogKeeping.ended`."""
+    statement = (
+        select(saga)
+        .where(saga.c.realm == realm, saga.c.ended_at < before, ~saga.c.open, ~saga.c.busy)
+        .order_by(saga.c.ended_at, saga.c.id)
+    )
+    with connection.begin():
+        rows = connection.execute(statement).all()
+    return [
+        Ended(saga_id=row.id, phase=row.phase, events=row.seq, ended_at=row.ended_at, wiped=row.wiped_at is not None)
+        for row in rows
+    ]
+
+
+def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, now: float) -> str:
+    """See `LogKeeping.prune`."""
+    try:
+        checked = check_saga(connection, rows, saga_id)
+        if checked is None or checked.broken is not None:
+            return "it is not as it was written: saga-mcp verify"
+        with connection.begin():
+            return _prune(connection, reads.current(connection, saga_id).saga, now)
+    except SagaQuarantined as error:
+        return str(error)
+
+
+def _prune(connection: Connection, state: Saga, now: float) -> str:
+    row = connection.execute(select(saga).where(saga.c.id == state.id)).first()
+    told = connection.execute(select(outbox.c.n).where(outbox.c.saga_id == state.id)).first()
+    if row is None or row.ended_at is None or not at_rest(state):
+        return "it is not at rest any more"
+    if told is not None:
+        return "its alerts are not delivered yet"
+    connection.execute(
+        tombstone.insert().values(
+            id=state.id,
+            realm=row.realm,
+            caller=row.caller,
+            phase=row.phase,
+            summary=summary(state),
+            seq=row.seq,
+            head=row.head,
+            ended_at=row.ended_at,
+            pruned_at=now,
+        )
+    )
+    connection.execute(delete(saga_event).where(saga_event.c.saga_id == state.id))
+    connection.execute(delete(hold).where(hold.c.saga_id == state.id))
+    connection.execute(delete(saga).where(saga.c.id == state.id))
+    return ""
+
+
+def free_space(connection: Connection) -> int:
+    """See `LogKeeping.free_space`; SQLite's `VACUUM` copies the whole file, so a large one is left as it is."""
+    with connection.begin():
+        used = select(saga_event.c.key_id).where(saga_event.c.key_id.is_not(None))
+        connection.execute(delete(log_key).where(log_key.c.id.not_in(used)))  # whoever writes with one lists it again
+        size = int(connection.exec_driver_sql("PRAGMA page_size").scalar_one())
+        pages, free = (int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in _COUNTS)
+    if pages * size > _CHEAP_BYTES:
+        return 0
+    execute(connection, "VACUUM")
+    execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+    return free * size
+
+
+_COUNTS = ("page_count", "freelist_count")
+_CHEAP_BYTES = 64_000_000

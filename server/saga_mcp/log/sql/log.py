@@ -20,12 +20,13 @@ from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.pausing import Pause
+from saga_mcp.domain.saga_decisions import wipe
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.guard import guarded
-from saga_mcp.log.keeping import Checked
+from saga_mcp.log.keeping import Checked, Ended
 from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.owners import FileOwners, directory_of
-from saga_mcp.log.port import Append, Decide, Decided, Owners, PairRow, Record, SagaRow, StepLock
+from saga_mcp.log.port import Append, Decide, Decided, Decision, Owners, PairRow, Record, SagaRow, StepLock
 from saga_mcp.log.sealing import Keyring
 from saga_mcp.log.sql import files, keeping, locks, pauses, reads
 from saga_mcp.log.sql.batch import Batches
@@ -195,6 +196,26 @@ class SqlSagaLog:
     async def check(self, saga_id: str) -> Checked | None:
         """See `LogKeeping.check`."""
         return await self._read(lambda connection: keeping.check_saga(connection, self._rows, saga_id))
+
+    async def ended(self, realm: str, before: float) -> Sequence[Ended]:
+        """See `LogKeeping.ended`."""
+        return await self._read(lambda connection: keeping.ended(connection, realm, before))
+
+    async def prune(self, saga_id: str) -> str:
+        """See `LogKeeping.prune`."""
+        now = time.time()
+        return await self._writer.aside(
+            lambda connection: keeping.prune(connection, self._reads, self._rows, saga_id, now)
+        )
+
+    async def wipe(self, saga_id: str) -> bool:
+        """See `LogKeeping.wipe`."""
+        decided = await self.decide(saga_id, lambda saga: Decision(events=wipe(saga)))
+        return decided.saga is not decided.before
+
+    async def free_space(self) -> int:
+        """See `LogKeeping.free_space`."""
+        return await self._writer.aside(keeping.free_space)
 
     async def saga_of_key(self, realm: str, caller: str, key: str) -> str | None:
         """See `SagaLog.saga_of_key`."""

@@ -6,12 +6,13 @@ Synchronous on purpose: they run in the thread of whichever connection is used, 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Connection, Row, Select, bindparam, func, select
 from sqlalchemy.engine import Dialect
 
-from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
+from saga_mcp.domain.errors import SagaNotFound, SagaPruned, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.chain import START
 from saga_mcp.log.codec import UnreadableEvent, decode
@@ -19,7 +20,7 @@ from saga_mcp.log.port import Append, PairRow, Record, SagaRow
 from saga_mcp.log.sql.folds import Fold, Folds, fold_rows
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.rows import READ_COLUMNS, EventRows, StoredRow
-from saga_mcp.log.sql.tables import log_meta, pair, saga, saga_event
+from saga_mcp.log.sql.tables import log_meta, pair, saga, saga_event, tombstone
 from saga_mcp.log.sql.tables import realm as realm_table
 
 _ROW_COLUMNS = [saga.c[name] for name in SagaRow.__dataclass_fields__]
@@ -66,6 +67,13 @@ class Reads:
                 raise SagaQuarantined(saga_id, f"its row counts {seq} events, the log holds {state.seq}")
         return Fold(state, head or START)
 
+    def missing(self, connection: Connection, saga_id: str) -> SagaNotFound:
+        """Why there is no such saga: it never was there, or it was pruned."""
+        row = connection.execute(select(tombstone).where(tombstone.c.id == saga_id)).first()
+        if row is None:
+            return SagaNotFound(saga_id)
+        return SagaPruned(saga_id, row.realm, f"{row.summary}, {_day(row.ended_at)}", _day(row.pruned_at))
+
     def load(self, connection: Connection, saga_id: str) -> Saga:
         """The state of a saga that exists.
 
@@ -75,8 +83,8 @@ class Reads:
         """
         with connection.begin():
             fold = self.current(connection, saga_id)
-        if not fold.saga.opened:
-            raise SagaNotFound(saga_id)
+            if not fold.saga.opened:
+                raise self.missing(connection, saga_id)
         self._folds.put(fold)
         return fold.saga
 
@@ -107,6 +115,10 @@ class Reads:
             ]
         except UnreadableEvent as error:
             raise SagaQuarantined(saga_id, str(error)) from error
+
+
+def _day(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).date().isoformat()
 
 
 def _stored(row: Row[*tuple[Any, ...]]) -> StoredRow:

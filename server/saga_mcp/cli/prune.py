@@ -1,0 +1,132 @@
+"""`prune`: removes sagas that ended long ago, and values that nothing needs any more (SEMANTICS.md S11.5)."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from typing import Annotated
+
+import anyio
+import typer
+
+from saga_mcp.cli.ground import Ground, open_keeping, stand_on
+from saga_mcp.cli.options import ConfigOption, JsonOption, YesOption, ask, require_answerable
+from saga_mcp.cli.output import Output, age, count, wrong_usage
+from saga_mcp.domain.values import Phase
+from saga_mcp.log.keeping import Ended, LogKeeping
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What is to go."""
+
+    prune: list[Ended]
+    wipe: list[Ended]
+
+
+@dataclass(slots=True)
+class _Done:
+    """What is gone, and what was left and why."""
+
+    pruned: list[str] = field(default_factory=list[str])
+    wiped: list[str] = field(default_factory=list[str])
+    left: dict[str, str] = field(default_factory=dict[str, str])
+    freed: int = 0
+
+
+def prune(
+    *,
+    older_than: Annotated[
+        str, typer.Option("--older-than", metavar="AGE", help="As 30d, 12h, 90m or 60s; default: keep_s of the config.")
+    ] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    yes: YesOption = False,
+    config: ConfigOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Remove sagas that ended long ago and need nobody, but for a line each; and values that wipe_values lets go.
+
+    Example: saga-mcp prune --older-than 30d --dry-run
+    """
+    ground = stand_on(config, code=False)
+    keep_s = _seconds(older_than) if older_than else ground.loaded.keep_s or None
+    if keep_s is None and not ground.loaded.wipe_values:
+        wrong_usage("Nothing says how long sagas are kept: pass --older-than 30d, or set keep_s under [saga].")
+    if not dry_run:
+        require_answerable(yes=yes, as_json=as_json)
+    anyio.run(_prune, ground, keep_s, dry_run, yes, Output(as_json))
+
+
+def _seconds(text: str) -> float:
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)([smhd])", text.strip())
+    if found is None:
+        wrong_usage(f'"{text[:20]}" is no age: say 30d, 12h, 90m or 60s.')
+    return float(found[1]) * _UNITS[found[2]]
+
+
+async def _prune(ground: Ground, keep_s: float | None, dry_run: bool, yes: bool, output: Output) -> None:  # noqa: FBT001 - for anyio.run
+    done = _Done()
+    async with open_keeping(ground) as log:
+        plan = await _planned(log, ground, keep_s)
+        if not output.as_json and plan.prune:
+            now = time.time()
+            rows = [(each.saga_id, each.phase, age(now - each.ended_at), str(each.events)) for each in plan.prune]
+            output.table(("SAGA", "ENDED AS", "AGO", "EVENTS"), rows)
+        if not dry_run and (plan.prune or plan.wipe):
+            what = f"Remove {count(len(plan.prune), 'saga')}, and the values of {count(len(plan.wipe), 'saga')}"
+            ask(f"{what} from {ground.database}? Nothing brings them back.", yes=yes)
+            await _carry_out(log, plan, done)
+    if output.as_json:
+        output.json(
+            {
+                "database": ground.database,
+                "dry_run": dry_run,
+                "prune": [each.saga_id for each in plan.prune],
+                "wipe": [each.saga_id for each in plan.wipe],
+                "pruned": [*done.pruned],
+                "wiped": [*done.wiped],
+                "left": {**done.left},
+                "freed_bytes": done.freed,
+            }
+        )
+        return
+    output.text(*(f"{saga_id} was left: {why}" for saga_id, why in done.left.items()))
+    gone, wiped = (len(plan.prune), len(plan.wipe)) if dry_run else (len(done.pruned), len(done.wiped))
+    would = "would be " if dry_run else ""
+    output.text(
+        f"{count(gone, 'saga')} {would}removed, of {count(wiped, 'saga')} the values {would}wiped, in {ground.database}"
+    )
+
+
+async def _planned(log: LogKeeping, ground: Ground, keep_s: float | None) -> _Plan:
+    now = time.time()
+    ended = await log.ended(ground.realm, now)
+    window_s = ground.loaded.settings.revert_window_s
+
+    def over(each: Ended, after_s: float) -> bool:
+        may_be_reverted_s = window_s if each.phase == Phase.COMMITTED.value else 0.0
+        return each.ended_at < now - max(after_s, may_be_reverted_s)
+
+    old = [each for each in ended if keep_s is not None and over(each, keep_s)]
+    names = {each.saga_id for each in old}
+    wipes = ground.loaded.wipe_values
+    stale = [each for each in ended if wipes and not each.wiped and each.saga_id not in names and over(each, 0.0)]
+    return _Plan(old, stale)
+
+
+async def _carry_out(log: LogKeeping, plan: _Plan, done: _Done) -> None:
+    for each in plan.prune:
+        if why := await log.prune(each.saga_id):
+            done.left[each.saga_id] = why
+        else:
+            done.pruned.append(each.saga_id)
+    for each in plan.wipe:
+        if await log.wipe(each.saga_id):
+            done.wiped.append(each.saga_id)
+        else:
+            done.left[each.saga_id] = "it is not at rest any more"
+    if done.pruned or done.wiped:
+        done.freed = await log.free_space()

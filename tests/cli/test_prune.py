@@ -1,0 +1,125 @@
+"""`prune`, wiping and encryption, judged by the bytes of the database (SEMANTICS.md S11.4, S11.5)."""
+
+from __future__ import annotations
+
+import base64
+import sqlite3
+from contextlib import closing
+
+import anyio
+import pytest
+from tests.cli.project import AGENT, Project
+
+from saga_mcp import app
+from saga_mcp.app import App
+from saga_mcp.domain.errors import SagaNotFound, SagaPruned
+from saga_mcp.domain.state import Saga
+
+VALUE = "hunter2-of-the-world"
+KEY, OTHER = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
+
+
+def configured(project: Project, *lines: str) -> None:
+    text = project.config.read_text(encoding="utf-8")
+    project.config.write_text(text.replace("[saga]\n", "[saga]\n" + "".join(f"{line}\n" for line in lines)))
+
+
+def found_on_disk(project: Project, text: str = VALUE) -> bool:
+    return any(text.encode() in file.read_bytes() for file in project.folder.glob("saga.db*") if file.is_file())
+
+
+def test_what_is_pruned_is_gone_from_the_file_and_its_id_says_so(project: Project) -> None:
+    old = project.saga(("book", VALUE), abort=True)
+    kept = project.saga(("book", "room"))
+    assert found_on_disk(project)
+    shown = project.run("prune", "--older-than", "0s", "--dry-run", "--json").json
+    assert (shown["prune"], shown["pruned"]) == ([old.id], [])
+    assert found_on_disk(project)
+    answer = project.run("prune", "--older-than", "0s", "--yes")
+    assert answer.code == 0
+    assert answer.last_line.startswith("1 saga removed, of 0 sagas the values wiped")
+    assert not found_on_disk(project)
+    gone = project.run("show", old.id)
+    assert gone.code == 1
+    assert "compensated: 1 undone" in gone.err
+    assert "was pruned on 20" in gone.err
+    assert kept.id in project.run("list").out
+    assert project.run("verify").code == 0
+
+    async def ask() -> None:
+        async with app.open_app(app.load(project.config), drive=False) as opened:
+            with pytest.raises(SagaPruned):
+                await opened.engine.saga(old.id)
+            with pytest.raises(SagaPruned):
+                await opened.engine.call("book", {"name": "x"}, saga_id=old.id, caller=AGENT)
+        text = project.config.read_text(encoding="utf-8").replace('name = "shop"', 'name = "another"')
+        project.config.write_text(text)
+        async with app.open_app(app.load(project.config), drive=False) as opened:
+            with pytest.raises(SagaNotFound) as refused:
+                await opened.engine.saga(old.id)
+            assert not isinstance(refused.value, SagaPruned)
+
+    anyio.run(ask)
+
+
+def test_what_can_be_reverted_is_open_or_waits_for_a_person_is_not_pruned(project: Project) -> None:
+    async def commit(opened: App) -> Saga:
+        saga = await opened.engine.begin(AGENT)
+        await opened.engine.call("book", {"name": "room"}, saga_id=saga.id, caller=AGENT)
+        return await opened.engine.commit(saga.id, by="agent")
+
+    committed = project.on_engine(commit)
+    project.saga(("book", "hall"))
+    project.trouble("cancel-asks")
+    project.saga(("book", "stuck"), abort=True)
+    assert project.run("prune", "--older-than", "0s", "--dry-run", "--json").json["prune"] == []
+    configured(project, "revert_window_s = 0")
+    assert project.run("prune", "--older-than", "0s", "--dry-run", "--json").json["prune"] == [committed.id]
+    assert project.run("prune", "--older-than", "1d", "--dry-run", "--json").json["prune"] == []
+
+
+def test_a_saga_that_was_changed_by_hand_is_left_as_evidence(project: Project) -> None:
+    saga = project.saga(("book", "room"), abort=True)
+    with closing(sqlite3.connect(project.folder / "saga.db")) as log, log:
+        log.execute("UPDATE saga_event SET at = at + 1 WHERE seq = 2")
+    assert list(project.run("prune", "--older-than", "0s", "--yes", "--json").json["left"]) == [saga.id]
+
+
+def test_values_are_wiped_and_the_rest_stays_and_verifies(project: Project) -> None:
+    saga = project.saga(("book", VALUE), abort=True)
+    configured(project, "wipe_values = true")
+    assert project.run("prune", "--yes", "--json").json["wiped"] == [saga.id]
+    assert not found_on_disk(project)
+    assert project.run("verify").code == 0
+    shown = project.run("show", saga.id, "--values")
+    assert shown.code == 0
+    assert "wiped" in shown.out
+    assert project.run("prune", "--yes", "--json").json["wiped"] == []
+
+
+def test_nothing_is_pruned_where_nothing_says_how_long_to_keep(project: Project) -> None:
+    project.saga(("book", "room"), abort=True)
+    assert project.run("prune", "--yes").code == 2
+    assert project.run("prune", "--older-than", "soon", "--yes").code == 2
+
+
+def test_with_a_key_no_value_stands_in_the_file_and_without_it_nothing_starts(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAGA_KEY", KEY)
+    configured(project, 'encryption_keys = ["${env:SAGA_KEY}"]')
+    saga = project.saga(("pay", VALUE), abort=True)
+    assert not found_on_disk(project)
+    assert VALUE in project.run("show", saga.id, "--values", env={"SAGA_KEY": KEY}).out
+    assert project.run("verify", env={"SAGA_KEY": KEY}).code == 0
+    wrong = project.run("show", saga.id, env={"SAGA_KEY": OTHER})
+    assert wrong.code == 1
+    assert "encrypted with key" in wrong.err
+    assert KEY not in wrong.err + wrong.out
+    assert project.run("show", saga.id, env={"SAGA_KEY": "short"}).code == 2
+    text = project.config.read_text(encoding="utf-8")
+    project.config.write_text(text.replace('["${env:SAGA_KEY}"]', '["${env:NEW}", "${env:SAGA_KEY}"]'))
+    both = {"SAGA_KEY": KEY, "NEW": OTHER}
+    assert VALUE in project.run("show", saga.id, "--values", env=both).out
+    project.config.write_text(text.replace("${env:SAGA_KEY}", KEY))
+    assert project.run("list").code == 2
