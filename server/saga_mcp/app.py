@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from saga_mcp.edge.webhook import Webhook
+    from saga_mcp.tools.upstream.fit import Misfit
     from saga_mcp.tools.upstream.served import ServedUpstreams
 
 
@@ -229,6 +230,8 @@ class UpstreamSeen:
     reason: str = ""
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
     """Tools that cannot be read, and why."""
+    misfit: Misfit | None = None
+    """Why its preset was not made for it."""
 
 
 async def look_at_upstreams(loaded: LoadedConfig, *, within_s: float) -> tuple[UpstreamSeen, ...]:
@@ -244,6 +247,7 @@ async def look_at_upstreams(loaded: LoadedConfig, *, within_s: float) -> tuple[U
                 tools=frozenset(each.tools) if each.state == "up" else None,
                 reason=each.reason or f"no answer within {within_s:g} s",
                 left_out=dict(each.left_out),
+                misfit=each.misfit,
             )
             for each in upstreams.upstreams
         )

@@ -179,3 +179,21 @@ def test_permission_rules_that_name_old_tools_are_listed(desk: Desk) -> None:
     answer = desk.adopt("--dry-run")
     assert "mcp__chat__slack_get_users -> mcp__saga__chat_slack_get_users" in answer.out
     assert "place_order ->" not in answer.out
+
+
+@pytest.mark.parametrize("version", ["", "@2025.4.25"])
+def test_an_unpinned_command_stays_as_it_is_and_how_to_pin_it_is_said(tmp_path: Path, version: str) -> None:
+    desk = Desk(tmp_path)
+    stub = desk.server("Slack MCP Server", SLACK)
+    npx = tmp_path / "npx"
+    npx.write_text(f"#!/bin/sh\nexec '{stub['command']}' '{stub['args'][0]}' '{stub['args'][1]}'\n")
+    npx.chmod(0o755)
+    package = "@modelcontextprotocol/server-slack"
+    desk.write(chat={"command": str(npx), "args": ["-y", f"{package}{version}"]})
+    answer = desk.adopt("--yes")
+    assert answer.code == 0, answer.err
+    text = desk.config.read_text()
+    assert tomllib.loads(text)["upstreams"]["chat"]["args"] == ["-y", f"{package}{version}"]
+    for said in (answer.out.replace("\n  ", " "), text.replace("\n# ", " ")):
+        assert (f"the preset was checked with {package} 2025.4.25" in said.lower()) is (not version)
+        assert (f'write "{package}@2025.4.25" in place of the package' in said) is (not version)

@@ -14,6 +14,7 @@ import pytest
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.tools.binding import compile_condition, compile_template
 from saga_mcp.tools.presets import RUN, SCHEMA, Preset, load_preset, preset_names, within
+from saga_mcp.tools.presets.pinning import pinned
 
 VARIABLES = frozenset({"args", "result", "known", "text", "content", "capture", "after", "now", "step", "item", "read"})
 
@@ -134,3 +135,31 @@ def test_a_table_that_is_like_an_earlier_one_says_what_that_says_but_for_its_own
     tables = load_preset("excel").tools
     assert tables["rename_sheet"] == tables["set_workbook_settings"]
     assert "like" not in {key for name in preset_names() for table in load_preset(name).tools.values() for key in table}
+
+
+MEMORY = "@modelcontextprotocol/server-memory"
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "word"),
+    [
+        ("memory", f"npx -y {MEMORY}", f"{MEMORY}@2026.8.31"),
+        ("memory", f"cmd /c C:\\node\\npx.cmd -y {MEMORY}@latest /data", f"{MEMORY}@2026.8.31"),
+        ("memory", f"npx -y {MEMORY}@>=2025.1.1", f"{MEMORY}@2026.8.31"),
+        ("memory", f"npx -y {MEMORY}@2025.4.25", ""),
+        ("memory", f"npx -y {MEMORY}@^2026.1.0", ""),
+        ("memory", f"node /opt/{MEMORY}/dist/index.js", ""),
+        ("memory", "https://example.test/mcp", ""),
+        ("git", "uvx mcp-server-git --repository /repo", "mcp-server-git==2026.10.19"),
+        ("git", "uvx mcp-server-git@latest", "mcp-server-git==2026.10.19"),
+        ("git", "uvx --from mcp-server-git[all] mcp-server-git", "mcp-server-git[all]==2026.10.19"),
+        ("git", "uvx mcp-server-git==2026.10.19", ""),
+        ("git", "mcp-server-git --repository /repo", ""),
+        ("github", "docker run -i --rm ghcr.io/github/github-mcp-server", "ghcr.io/github/github-mcp-server:v1.9.0"),
+        ("github", "docker run -i --rm ghcr.io/github/github-mcp-server:v1.9.1", ""),
+    ],
+)
+def test_a_command_that_starts_whatever_is_the_newest_is_told_from_one_that_names_a_version(
+    name: str, command: str, word: str
+) -> None:
+    assert pinned(load_preset(name), command.split()) == word

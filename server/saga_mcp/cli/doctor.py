@@ -142,6 +142,8 @@ def _upstreams(ground: Ground, looked_at: tuple[app.UpstreamSeen, ...]) -> Itera
         yield Check(
             "upstreams", "ok", f"{name} answers: {count(len(seen.tools), 'tool')}, {offered} declared and offered"
         )
+        if seen.misfit is not None:
+            yield Check("upstreams", "warn", f"{name}: {seen.misfit.says}", seen.misfit.do)
         for left_out, why in seen.left_out.items():
             says = f"{name}: its tool {left_out} cannot be read and is left out: {why}"
             yield Check("upstreams", "warn", says, "tell whoever made the server; its other tools work")

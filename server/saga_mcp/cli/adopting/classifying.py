@@ -15,6 +15,7 @@ import mcp_types as types
 from saga_mcp.cli.suggesting import is_package, sounds_read_only
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.tools.presets import Preset, load_preset, preset_names
+from saga_mcp.tools.presets.pinning import pinned
 from saga_mcp.tools.upstream.asking import Listed
 
 
@@ -47,6 +48,8 @@ class Classified:
     preset: Preset | None
     misfit: str
     """Why the preset may not fit this version; empty if it does."""
+    pinned: str
+    """What keeps the command to the version that the preset was checked with; empty where it names one itself."""
     tools: tuple[Judged, ...]
 
     def of(self, becomes: Becomes) -> list[str]:
@@ -66,7 +69,7 @@ def classify(listed: Listed, words: Sequence[str], *, trust_hints: bool) -> Clas
     judged = tuple(_judge(tool, preset, trust_hints=trust_hints) for tool in listed.tools)
     judged += tuple(Judged(name, Becomes.HIDDEN, f"it cannot be read: {why}") for name, why in listed.left_out.items())
     misfit = preset.misfit(listed.server, listed.version) if preset else ""
-    return Classified(listed, preset, misfit, judged)
+    return Classified(listed, preset, misfit, pinned(preset, words) if preset else "", judged)
 
 
 def _preset_for(listed: Listed, words: Sequence[str]) -> Preset | None:

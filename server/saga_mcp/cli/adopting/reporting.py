@@ -41,6 +41,10 @@ def details(servers: Sequence[Adopted]) -> Iterator[str]:
             continue
         if classified.misfit:
             yield f"  take care: the preset {escape(classified.misfit)}"
+        if classified.preset is not None and classified.pinned:
+            checked = f"{classified.preset.package} {classified.preset.checked}"
+            yield f"  starts whatever version is the newest; the preset was checked with {checked}"
+            yield f'  to stay with that, write "{classified.pinned}" in place of the package in saga.toml'
         for becomes in (Becomes.UNDOABLE, Becomes.LEFT, Becomes.PIVOT):
             if tools := classified.of(becomes):
                 yield f"  {becomes}: {escape(', '.join(tools))}"
@@ -101,6 +105,8 @@ def _server_json(server: Adopted) -> JsonObject:
         "preset": classified.preset.name if classified.preset else None,
         "evidence": classified.preset.evidence if classified.preset else None,
         "misfit": classified.misfit or None,
+        "checked_with": classified.preset.checked if classified.preset else None,
+        "pin": classified.pinned or None,
         "tools": [
             {
                 "tool": each.tool,

@@ -68,6 +68,11 @@ def _server(server: Adopted) -> Iterator[str]:
         yield f"preset = {_value(preset.name)} # evidence: {preset.evidence}"
         if classified.misfit:
             yield from _comment(f"Take care: the preset {classified.misfit}.")
+        if classified.pinned:
+            yield from _comment(
+                f"The preset was checked with {preset.package} {preset.checked}, and this starts the newest there is. "
+                f'To stay with what was checked, write "{classified.pinned}" in place of the package.'
+            )
     own = [each.tool for each in classified.tools if each.becomes is Becomes.READ and each.why != "preset"]
     if own:
         yield f"read_only = {_value([*own])} # by the server's own word"

@@ -27,6 +27,7 @@ from saga_mcp.tools.running import describe
 from saga_mcp.tools.unsent import UpstreamDown
 from saga_mcp.tools.upstream.declared import DeclaredUpstream
 from saga_mcp.tools.upstream.elsewhere import outlives_us
+from saga_mcp.tools.upstream.fit import Misfit, compared
 from saga_mcp.tools.upstream.known import KnownTool, KnownTools
 from saga_mcp.tools.upstream.listing import ToolLists
 from saga_mcp.tools.upstream.opening import end_with, opened, streams
@@ -135,6 +136,8 @@ class Upstream:
         self._changed = changed
         self._state = State.STARTING
         self._reason = ""
+        self.misfit: Misfit | None = None
+        """Why its preset was not made for it, as it came up last."""
         self._said = ""
         """What its process said last."""
         self._link: _Link | None = None
@@ -228,6 +231,7 @@ class Upstream:
                     Client(self._lists.over(streams(tap)), message_handler=self._heard, cache=None) as client,
                 ):
                     await self._list(client)
+                    self.misfit = compared(self.declared, client.server_info, before=self.misfit)
                     connecting.deadline = math.inf
                     link = _Link(client, tap)
                     self._came_up(link)
