@@ -54,6 +54,29 @@ def test_what_an_undo_cannot_restore_stands_beside_it(desk: Desk) -> None:
     assert "cannot remove one" in tools["up.slack_add_reaction"]["not_restored"]
 
 
+def test_the_tools_that_ask_a_person_are_shown_as_a_table_and_for_programs(desk: Desk) -> None:
+    tables = """
+[tools."up.send"]
+kind = "pivot"
+approval = true
+
+[tools."up.pay"]
+undo = { leave = "it stays" }
+approval = "${args.id != 'test'}"
+
+[tools."up.note"]
+undo = { leave = "it stays" }
+"""
+    config(desk, desk.server("shop", {"send": TAKES_ID, "pay": TAKES_ID, "note": TAKES_ID}), tables)
+    tools = {tool["tool"]: tool["approval"] for tool in check(desk).json["tools"]}
+    assert tools == {"up.send": "always", "up.pay": "where ${args.id != 'test'}", "up.note": None}
+    lines = desk.run("check", "--config", str(desk.config)).out.splitlines()
+    (head,) = [line for line in lines if line.startswith("TOOL")]
+    at = head.index("APPROVAL")
+    shown = {line.split()[0]: line[at : head.index("UNDO")].strip() for line in lines if line.startswith("up.")}
+    assert shown == {"up.send": "always", "up.pay": "where ${args.id != 'test'}", "up.note": "-"}
+
+
 def test_calls_that_do_not_fit_the_servers_schema_are_errors(desk: Desk) -> None:
     server = desk.server("shop", {"make": TAKES_ID, "unmake": TAKES_ID, "send": None})
     undo = '[tools."up.make"]\nundo = { tool = "up.unmake", args = { idd = "${args.id}" }, safe_if_absent = true }\n'

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import AsyncExitStack
 
 import anyio
@@ -62,6 +63,37 @@ async def test_a_killed_process_keeps_holding_until_its_saga_is_undone(held: Des
         assert refused(await agent.call("ledger_add", item="a"), first)
         await agent.call("saga_abort", saga_id=first)
         assert not (await agent.call("ledger_add", item="a")).is_error
+
+
+async def test_what_a_saga_holds_is_shown_to_the_agent_and_to_a_person_until_it_is_given_back(held: Desk) -> None:
+    async with held.serve() as agent:
+        await agent.until_up()
+        first = await agent.begin()
+        await agent.call("ledger_add", item="a", saga_id=first)
+        await agent.call("saga_savepoint", saga_id=first, name="mark")
+        await agent.call("ledger_add", item="b", saga_id=first)
+        await agent.call("ledger_add", item="a", saga_id=first)
+        held_now = {"item:a": 1, "item:b": 2}
+        status = await agent.call("saga_status", saga_id=first)
+        assert status.value["structuredContent"]["holds"] == ["item:a", "item:b"]
+        assert {each["resource"]: each["step"] for each in await shown(held, first)} == held_now
+        _, text = await held.run("show", first)
+        assert 'holds until it ends: "item:a" (step 1), "item:b" (step 2)' in text
+        await agent.call("saga_abort", saga_id=first, to_savepoint="mark")
+        assert await shown(held, first) == [{"resource": "item:a", "step": 1}]
+        await agent.call("saga_commit", saga_id=first)
+        assert "holds" not in (await agent.call("saga_status", saga_id=first)).value["structuredContent"]
+        assert await shown(held, first) == []
+        _, text = await held.run("show", first)
+        assert "holds" not in text
+
+
+async def shown(desk: Desk, saga_id: str) -> list[dict[str, object]]:
+    """What a saga holds, as a program reads it."""
+    code, text = await desk.run("show", saga_id, "--json")
+    assert code == 0, text
+    found: list[dict[str, object]] = json.loads(text)["saga"]["holds"]
+    return found
 
 
 async def test_going_back_behind_the_last_use_gives_it_back(held: Desk) -> None:

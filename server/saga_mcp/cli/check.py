@@ -77,8 +77,11 @@ def _print(output: Output, survey: Survey, checked: Checked) -> None:
     output.text(report(survey.path, checked.problems, checked.warnings), "")
     tools = [*_tools(survey)]
     if tools:
-        rows = [(tool.pair.tool, tool.offered or "-", tool.kind, _undo(tool.pair)) for tool in tools]
-        output.table(("TOOL", "OFFERED AS", "KIND", "UNDO"), rows)
+        rows = [
+            (tool.pair.tool, tool.offered or "-", tool.kind, _approval(tool.pair) or "-", _undo(tool.pair))
+            for tool in tools
+        ]
+        output.table(("TOOL", "OFFERED AS", "KIND", "APPROVAL", "UNDO"), rows)
         output.text("")
     if checked.untried:
         output.text(
@@ -121,10 +124,18 @@ def _tool_json(tool: _Tool) -> JsonObject:
         "tool": tool.pair.tool,
         "offered_as": tool.offered or None,
         "kind": tool.kind,
+        "approval": _approval(tool.pair) or None,
         "undo": [*_undo_words(tool.pair)],
         "not_restored": "; ".join(_residues(tool.pair)) or None,
         "probe": tool.pair.has_probe,
     }
+
+
+def _approval(pair: Pair) -> str:
+    """Of which of its calls a person is asked first; empty: of none."""
+    if isinstance(pair.approval, bool):
+        return "always" if pair.approval else ""
+    return f"where {pair.approval}"
 
 
 def _undo(pair: Pair) -> str:

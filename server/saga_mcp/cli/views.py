@@ -15,6 +15,7 @@ from saga_mcp.cli.output import Output, age, count
 from saga_mcp.cli.timeline import local_time, utc_time
 from saga_mcp.domain.attention import Item, items, reported_state, reverted_words, summary, tally
 from saga_mcp.domain.duties import busy
+from saga_mcp.domain.holding import held
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import Cancelled, JsonObject, JsonValue, Kind, PartAction, PartState, Phase, StepState
 from saga_mcp.edge.clean import escape
@@ -71,6 +72,7 @@ def saga_json(saga: Saga, *, values: bool = False) -> JsonObject:
         "reverted_by": [{"saga": other.revert, "steps": [*other.steps]} for other in saga.reverted],
         "savepoints": [mark.name for mark in saga.savepoints],
         "wiped": saga.wiped,
+        "holds": [{"resource": resource, "step": step} for resource, step in held(saga).items()],
         "steps": [step_json(step, values=values) for step in saga.steps],
         "items": [item_json(item) for item in items(saga)],
         "counts": {
@@ -212,6 +214,9 @@ def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, lim
         output.text(f"undone because {why(saga, lambda tool: tool)}{reason}")
     if saga.savepoints:
         output.text(f"save-points: {', '.join(escape(mark.name) for mark in saga.savepoints)}")
+    if holds := held(saga):
+        each = (f'"{escape(resource)}" (step {step})' for resource, step in holds.items())
+        output.text(f"holds until it ends: {', '.join(each)}")
     steps = saga.steps[-limit:]
     if steps:
         output.text("")

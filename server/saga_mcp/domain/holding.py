@@ -6,10 +6,10 @@ which saga took what last.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
-from saga_mcp.domain.attention import NEEDS_ATTENTION, items, state_with
+from saga_mcp.domain.attention import NEEDS_ATTENTION, Item, items, state_with
 from saga_mcp.domain.events import Event, StepAdopted, StepIntended, StepPlan
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
@@ -36,9 +36,23 @@ def taken(events: Iterable[Event]) -> Iterable[StepPlan]:
 def holder(saga: Saga, resource: str) -> Holder | None:
     """Return the saga if it holds it: until it is final without open items, or went back behind its last use of it."""
     waiting = items(saga)
-    if saga.final and not waiting:
-        return None
-    users = [step for step in saga.steps if step.plan.resource == resource and step.state not in _NOT_SENT]
-    if not users or (saga.phase is Phase.ACTIVE and all(step.state in _UNDONE for step in users)):
+    if resource not in _held(saga, waiting):
         return None
     return Holder(saga.id, waits=state_with(saga, waiting) == NEEDS_ATTENTION)
+
+
+def held(saga: Saga) -> Mapping[str, int]:
+    """Return what a saga holds, each with the first of its steps that works on it, in the order of those."""
+    return _held(saga, items(saga))
+
+
+def _held(saga: Saga, waiting: Collection[Item]) -> dict[str, int]:
+    found: dict[str, int] = {}
+    if saga.final and not waiting:
+        return found
+    # A saga that is being undone as a whole holds all of it until that is over.
+    gives_back = _NOT_SENT | _UNDONE if saga.phase is Phase.ACTIVE else _NOT_SENT
+    for step in saga.steps:
+        if step.plan.resource and step.state not in gives_back:
+            found.setdefault(step.plan.resource, step.number)
+    return found

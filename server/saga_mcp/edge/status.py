@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from saga_mcp.domain.attention import Item, is_residue
 from saga_mcp.domain.duties import busy
+from saga_mcp.domain.holding import held
 from saga_mcp.domain.rollback import Readiness, in_scope, readiness
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import (
@@ -60,6 +61,7 @@ def saga_view(
     moves = [wording.STOPPED] if stopped and due else wording.next_moves(look, names, busy=due, deadline=deadline)
     items_page, items_left = _page(look.items, lambda item: _item(saga, item, names), _LIST_BYTES)
     plan_page, plan_left = _page([*_undo_plan(saga)], lambda each: _planned(each, names, residues), _LIST_BYTES)
+    holds, holds_left = _page([*held(saga)], _cut, _LIST_BYTES // 2)
     marks, _ = _page(saga.savepoints[::-1], lambda mark: escape(mark.name), _LIST_BYTES // 2)
     view: JsonObject = {
         "saga_id": saga.id,
@@ -75,6 +77,8 @@ def saga_view(
                 "reverts": saga.reverts,
                 "reverted_by": [other.revert for other in saga.reverted],
                 "savepoints": marks,
+                "holds": holds,
+                "holds_not_shown": holds_left or None,
                 "next": [*moves],
                 "items": items_page,
                 "items_not_shown": items_left or None,
