@@ -26,12 +26,12 @@ from saga_mcp.config.models import (
     ReadTable,
     RetryTable,
     SagaTable,
-    Table,
     ToolTable,
     UndoProbeTable,
     UndoTable,
     UpstreamTable,
 )
+from saga_mcp.config.table import Table
 
 TARGET = Path(__file__).parent.parent / "docs" / "config.md"
 

@@ -139,3 +139,29 @@ def test_a_module_that_raises_says_where(tmp_path: Path) -> None:
     sys.path.insert(0, str(tmp_path))
     found = problem(tmp_path, GOOD, '[python.shop]\nmodule = "module_that_raises:registry"\n')
     assert found == ("python.shop.module", "ValueError: no (module_that_raises.py:2)")
+
+
+@pytest.mark.parametrize(
+    ("traits", "message"),
+    [
+        ('resource="card:${args.crad}"', "resource names `crad`, which is no parameter, did you mean `card`?"),
+        ('resource="card:${args.card}", secret=["card"]', "resource names `card`, which is secret"),
+        ('resource="${args}", secret=["card"]', "resource names `card`, which is secret"),
+        ('resource="card:${result.id}"', "resource: unknown variable result"),
+        ('resource="card:${args.card"', "resource: "),
+    ],
+)
+def test_a_resource_of_code_that_cannot_hold_is_told_before_anything_is_served(
+    tmp_path: Path, traits: str, message: str
+) -> None:
+    code = f'{GOOD}\n@registry.tool(kind="pivot", {traits})\ndef pay(card: str) -> None: ...\n'
+    key, found = problem(tmp_path, code)
+    assert key == "python.shop"
+    assert found.startswith(f"pay: {message}")
+
+
+def test_what_the_config_calls_secret_may_not_be_in_a_resource_of_code(tmp_path: Path) -> None:
+    code = f'{GOOD}\n@registry.tool(kind="pivot", resource="card:${{args.card}}")\ndef pay(card: str) -> None: ...\n'
+    key, message = problem(tmp_path, code, TABLE + '[tools."shop.pay"]\nsecret = ["card"]\n')
+    assert key == 'tools."shop.pay".secret'
+    assert message.startswith("card is secret, and whoever is refused what a saga holds is told what that is")

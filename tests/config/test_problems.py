@@ -138,6 +138,7 @@ LEAVE = 'undo = { leave = "x" }\n'
         (LEAVE + "timeout_s = inf", ".timeout_s", "must be a finite number"),
         (LEAVE + "idempotent = 1", ".idempotent", "must be true or false"),
         (LEAVE + 'secret = ["name"]\nresource = "${args.name}"', ".resource", "name is secret, and whoever is refused"),
+        (LEAVE + 'secret = ["name"]\nresource = "${args}"', ".resource", "name is secret, and whoever is refused"),
         (LEAVE + 'secret = ["name"]\nforce = { name = "x" }', ".force.name", "name is secret, and what is forced is"),
     ],
 )

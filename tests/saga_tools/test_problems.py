@@ -187,11 +187,17 @@ def test_a_probe_takes_no_undo() -> None:
     assert "probe `find` takes an Undo, but none is running then; take a `Call`" in only_problem(registry)
 
 
-@pytest.mark.parametrize("trait", ["resource"])
-def test_a_trait_that_this_version_does_not_keep_cannot_be_given(trait: str) -> None:
-    traits: dict[str, Any] = {trait: True}
-    with pytest.raises(TypeError, match=trait):
-        ToolRegistry().tool(**traits)(charge)
+def test_a_resource_that_is_no_text_is_a_problem() -> None:
+    traits: dict[str, Any] = {"kind": "pivot", "resource": True}
+    registry = ToolRegistry()
+    registry.tool(**traits)(charge)
+    assert "resource is True, and has to be a text" in only_problem(registry)
+
+
+def test_a_tool_that_only_reads_holds_nothing() -> None:
+    registry = ToolRegistry()
+    registry.tool(kind="read_only", resource="desk")(charge)
+    assert "resource is of a read_only tool, which holds nothing" in only_problem(registry)
 
 
 def test_parameters_without_a_place_in_a_json_schema_are_refused() -> None:

@@ -52,6 +52,34 @@ async def test_a_second_saga_is_refused_until_the_first_one_has_ended(held: Desk
         assert not (await other.call("ledger_add", item="a", saga_id=second)).is_error
 
 
+CODE = """
+from saga_tools import ToolRegistry
+
+registry = ToolRegistry()
+
+@registry.tool(resource="note:${args.page}")
+def note(page: str) -> str:
+    return page
+
+@registry.undoes(note)
+def unnote(page: str) -> None: ...
+"""
+
+
+async def test_a_python_tool_holds_what_its_decorator_says(desk: Desk) -> None:
+    desk.configure()
+    (desk.folder / "notes.py").write_text(CODE, encoding="utf-8")
+    async with desk.serve() as agent:
+        first, second = await agent.begin(), await agent.begin()
+        assert not (await agent.call("note", page="1", saga_id=first)).is_error
+        answer = await agent.call("note", page="1", saga_id=second)
+        assert answer.facts["code"] == "resource_held"
+        assert f'saga {first} holds "note:1"' in answer.text
+        assert not (await agent.call("note", page="2", saga_id=second)).is_error
+        await agent.call("saga_abort", saga_id=first)
+        assert not (await agent.call("note", page="1", saga_id=second)).is_error
+
+
 async def test_a_killed_process_keeps_holding_until_its_saga_is_undone(held: Desk) -> None:
     async with raw(held) as client:
         reply = await client.call("ledger_add", item="a")

@@ -39,6 +39,12 @@ def check_forward(forward: Forward) -> Iterator[Problem]:
             close = did_you_mean(str(value), get_args(choices))
             fix = f"use one of {', '.join(get_args(choices))}"
             yield Problem(forward.name, f"{trait} is {value!r}{close}", fix, where)
+    # A type checker refuses it; whoever has none is told here. What its expressions name only the server can read.
+    if not isinstance(traits.resource, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+        fix = 'use a text such as "customer:${args.customer_id}"'
+        yield Problem(forward.name, f"resource is {traits.resource!r}, and has to be a text", fix, where)
+    elif traits.resource and traits.kind == "read_only":
+        yield Problem(forward.name, "resource is of a read_only tool, which holds nothing", "drop it", where)
     if isinstance(traits.secret, str):
         fix = f'use secret=["{traits.secret}"]'
         yield Problem(forward.name, f"secret is {traits.secret!r}, and has to be a list of parameters", fix, where)

@@ -74,6 +74,7 @@ class TraitArguments(TypedDict, total=False):
     error_means: ErrorMeans
     on_repeat: OnRepeat
     approval: bool
+    resource: str
     secret: Sequence[str]
     guard: Literal["unchanged"] | None
     ignore_order: bool
@@ -93,6 +94,8 @@ class Traits:
         error_means: What an exception proves, other than `NoEffect`, which is always without effect.
         on_repeat: What an equal call means after the first one's answer was delivered.
         approval: A person has to allow each call before it is sent; which calls, the config may say instead.
+        resource: What a call works on, a text with `${...}` over `args`, such as `"customer:${args.id}"`. Its saga
+            holds that to its end, and calls of others that work on the same are refused. It names no secret.
         secret: Names of parameters that are shown to nobody. Those that neither its undo nor its capture, guard or
             probe takes by name are not stored either: `undo.args` does not have them.
         guard: `"unchanged"`: its capture is made again after the step and before the undo. Where the world is as it was
@@ -109,6 +112,7 @@ class Traits:
     error_means: ErrorMeans = "unknown"
     on_repeat: OnRepeat = "run"
     approval: bool = False
+    resource: str = ""
     secret: Sequence[str] = ()
     guard: Literal["unchanged"] | None = None
     ignore_order: bool = False

@@ -13,8 +13,8 @@ from saga_mcp.config.problems import KeyPath, did_you_mean
 from saga_mcp.config.validate import Read
 from saga_mcp.domain.values import JsonValue, Kind
 from saga_mcp.tools.binding import Path, TemplateError, compile_condition, compile_template
-from saga_mcp.tools.declared import DeclaredTool
-from saga_mcp.tools.secret import arguments_in
+from saga_mcp.tools.declared import TOLD, DeclaredTool
+from saga_mcp.tools.secret import secrets_in
 from saga_mcp.tools.undo_plan import AT_SENDING, late_args
 from saga_mcp.tools.variables import AFTER_OUTCOME as VARIABLES
 from saga_mcp.tools.variables import BEFORE_INTENT, MEMBERS, NOW
@@ -169,9 +169,10 @@ class Check:
                 message = f"there is no parameter {name}{did_you_mean(name, takes)}"
                 self._findings.problem((*self._path, "secret", place), message)
         secret = secret_of(table, () if self._tool is None else self._tool.pair.secret)
-        for name in arguments_in(table.resource) & set(secret):
-            message = f"{name} is secret, and whoever is refused what a saga holds is told what that is"
-            self._findings.problem((*self._path, "resource"), message)
+        resource = table.resource or ("" if self._tool is None else self._tool.pair.resource)
+        for name in secrets_in(resource, secret):
+            key = "resource" if table.resource else "secret"
+            self._findings.problem((*self._path, key), f"{name} is secret, and {TOLD}")
         for name in table.force.keys() & set(secret):
             message = f"{name} is secret, and what is forced is frozen with each pair: give it to the server behind it"
             self._findings.problem((*self._path, "force", name), message)

@@ -25,7 +25,7 @@ from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.sealing import Keyring
-from saga_mcp.tools.declared import DeclaredRegistry, target_id
+from saga_mcp.tools.declared import DeclaredRegistry, problems_of, target_id
 from saga_mcp.tools.rules import WrittenRule
 from saga_mcp.tools.upstream.declared import DeclaredUpstream
 from saga_tools import ToolRegistry
@@ -230,7 +230,7 @@ class _Tools:
         except CodeUnusable as unusable:
             self._findings.problem((*path, "path" if table.path else "module"), str(unusable))
             return None
-        problems = registry.check()
+        problems = problems_of(registry)
         for problem in problems:
             self._findings.problem(path, str(problem))
         if problems:

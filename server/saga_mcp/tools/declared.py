@@ -7,15 +7,18 @@ registry gets the same pairs without any config.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import JsonValue, Kind, OnError
 from saga_mcp.tools.answer_rules import AnswerRules
+from saga_mcp.tools.binding import TemplateError, compile_template
 from saga_mcp.tools.pair import Capture, Guard, Pair, ReadCall, UndoEntry
-from saga_mcp.tools.secret import with_secrets
-from saga_tools import ToolRegistry
-from saga_tools.server import ErrorMeans, RegisteredRead, RegisteredTool, RegisteredUndo, registered
+from saga_mcp.tools.secret import secrets_in, with_secrets
+from saga_mcp.tools.variables import BEFORE_INTENT
+from saga_tools import PairError, Problem, ToolRegistry
+from saga_tools.server import ErrorMeans, RegisteredRead, RegisteredTool, RegisteredUndo, did_you_mean, registered
 
 _CEL_WORDS = frozenset({"true", "false", "null"})
 """Python parameters may have these names; after a dot CEL does not read them."""
@@ -72,6 +75,8 @@ def declare(name: str, source: ToolRegistry, *, on_error: OnError = OnError.ABOR
     Raises:
         PairError: Something is wrong with it.
     """
+    if problems := problems_of(source):
+        raise PairError(problems)
     where = target_id(source.name or name)
     tools = tuple(
         DeclaredTool(
@@ -85,6 +90,33 @@ def declare(name: str, source: ToolRegistry, *, on_error: OnError = OnError.ABOR
         for tool in registered(source).tools.values()
     )
     return DeclaredRegistry(name=name, source=source, tools=tools)
+
+
+TOLD = "whoever is refused what a saga holds is told what that is"
+
+
+def problems_of(source: ToolRegistry) -> list[Problem]:
+    """Return all that is wrong with a registry, with the expressions in its traits, which only the server can read."""
+    return source.check() or [each for tool in registered(source).tools.values() for each in _resource_problems(tool)]
+
+
+def _resource_problems(tool: RegisteredTool) -> Iterator[Problem]:
+    resource, known = tool.traits.resource, tool.arguments.names
+    try:
+        paths = compile_template(resource, variables=BEFORE_INTENT).paths
+    except TemplateError as error:
+        for each in error.problems:
+            yield Problem(tool.name, f"resource: {each}", "write a text with `${args.NAME}`, of parameters")
+        return
+    named = dict.fromkeys(str(path[1]) for path in paths if path[0] == "args" and len(path) > 1)
+    for name in named:
+        if name not in known:
+            close = did_you_mean(name, known)
+            yield Problem(tool.name, f"resource names `{name}`, which is no parameter{close}", "name a parameter of it")
+    for name in secrets_in(resource, tool.traits.secret):
+        yield Problem(
+            tool.name, f"resource names `{name}`, which is secret, and {TOLD}", "name another, or an id of it"
+        )
 
 
 def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
@@ -101,6 +133,7 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
         hard_deadline_s=float(traits.deadline_s),
         settle_s=float(traits.settle_s),
         approval=traits.approval,
+        resource=traits.resource,
         target_id=where,
         capture=None if tool.capture is None else Capture(call=_read(name, tool.capture, where), null_is_absent=True),
         guard=_guard(name, tool, where),

@@ -45,6 +45,12 @@ def named(pair: Pair) -> frozenset[str]:
     return frozenset(found)
 
 
+def secrets_in(text: str, secret: Collection[str]) -> list[str]:
+    """Return the secret arguments that a text with expressions looks at."""
+    looked_at = arguments_in(text)
+    return [name for name in secret if name in looked_at or _ALL in looked_at]
+
+
 def arguments_in(text: str) -> set[str]:
     """Return the arguments that a text with expressions looks at; an empty name: all."""
     try:
