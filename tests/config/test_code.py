@@ -144,7 +144,7 @@ def test_a_module_that_raises_says_where(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("traits", "message"),
     [
-        ('resource="card:${args.crad}"', "resource names `crad`, which is no parameter, did you mean `card`?"),
+        ('resource="card:${args.crad}"', "resource names `crad`, which is no parameter; use card"),
         ('resource="card:${args.card}", secret=["card"]', "resource names `card`, which is secret"),
         ('resource="${args}", secret=["card"]', "resource names `card`, which is secret"),
         ('resource="card:${result.id}"', "resource: unknown variable result"),

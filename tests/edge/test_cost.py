@@ -89,9 +89,11 @@ async def test_a_reply_that_counts_the_steps_goes_through_them_once(saga: Saga, 
     assert steps.looks <= 3  # at its own, and at what waits for a person
 
 
-async def test_a_status_goes_through_the_steps_once_to_count_once_to_list_and_once_to_plan_their_undo() -> None:
+async def test_a_status_goes_through_the_steps_once_to_count_to_list_to_plan_their_undo_and_to_see_what_is_held() -> (
+    None
+):
     saga, steps = watched(OPEN)
     async with Client(scripted(Script(state=saga)), mode="legacy") as client:
         view = (await client.call_tool("saga_status", {"saga_id": OPEN.id})).structured_content
     assert view["summary"] == f"active: {MANY} done, 0 open"
-    assert (steps.walks, steps.looks) == (2, MANY)  # the plan is made in the order of the undo, by number
+    assert (steps.walks, steps.looks) == (3, MANY)  # the plan is made in the order of the undo, by number

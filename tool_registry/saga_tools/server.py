@@ -6,7 +6,7 @@ A module of its own, so that what an author reads of `saga_tools` is what an aut
 from saga_tools._arguments import Arguments, Decoded
 from saga_tools._build import Registered
 from saga_tools._context import OnUndo, Report
-from saga_tools._errors import ArgumentProblem, InvalidResult, did_you_mean
+from saga_tools._errors import ArgumentProblem, InvalidResult
 from saga_tools._json import Json, fit_to_schema, jsonable, repaired
 from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredRead, RegisteredTool, RegisteredUndo
 from saga_tools._registry import Lifespan, add, registered
@@ -36,7 +36,6 @@ __all__ = [
     "Traits",
     "UndoTraits",
     "add",
-    "did_you_mean",
     "fit_to_schema",
     "jsonable",
     "registered",

@@ -18,7 +18,7 @@ from saga_mcp.tools.pair import Capture, Guard, Pair, ReadCall, UndoEntry
 from saga_mcp.tools.secret import secrets_in, with_secrets
 from saga_mcp.tools.variables import BEFORE_INTENT
 from saga_tools import PairError, Problem, ToolRegistry
-from saga_tools.server import ErrorMeans, RegisteredRead, RegisteredTool, RegisteredUndo, did_you_mean, registered
+from saga_tools.server import ErrorMeans, RegisteredRead, RegisteredTool, RegisteredUndo, registered
 
 _CEL_WORDS = frozenset({"true", "false", "null"})
 """Python parameters may have these names; after a dot CEL does not read them."""
@@ -111,8 +111,11 @@ def _resource_problems(tool: RegisteredTool) -> Iterator[Problem]:
     named = dict.fromkeys(str(path[1]) for path in paths if path[0] == "args" and len(path) > 1)
     for name in named:
         if name not in known:
-            close = did_you_mean(name, known)
-            yield Problem(tool.name, f"resource names `{name}`, which is no parameter{close}", "name a parameter of it")
+            yield Problem(
+                tool.name,
+                f"resource names `{name}`, which is no parameter",
+                f"use {', '.join(known) or 'a text without it'}",
+            )
     for name in secrets_in(resource, tool.traits.secret):
         yield Problem(
             tool.name, f"resource names `{name}`, which is secret, and {TOLD}", "name another, or an id of it"
