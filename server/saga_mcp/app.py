@@ -16,9 +16,10 @@ from typing import TYPE_CHECKING
 import structlog
 
 from saga_mcp.config import LoadedConfig, Receiver, Survey, find_config, load_config, survey_config
-from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
+from saga_mcp.engine.wiping import wiping
 from saga_mcp.log.inspection import LogInspection
 from saga_mcp.log.keeping import LogKeeping
 from saga_mcp.log.outbox import OutboxCounts
@@ -155,6 +156,8 @@ async def open_app(
                 alerts=None if sender is None else (log.outbox, sender),
             )
         )
+        if loaded.wipe_values and drive and not ends_soon:
+            await stack.enter_async_context(wiping(log, loaded.settings, clock or SystemClock()))
         stack.callback(threads.let_go)  # first of all on the way out, or a hung thread would hold the engine
         try:
             yield App(settings=loaded.settings, engine=engine, log=log, owners=owners, catalogue=catalogue)

@@ -13,7 +13,6 @@ import typer
 from saga_mcp.cli.ground import Ground, open_keeping, stand_on
 from saga_mcp.cli.options import ConfigOption, JsonOption, YesOption, ask, require_answerable
 from saga_mcp.cli.output import Output, age, count, wrong_usage
-from saga_mcp.domain.values import Phase
 from saga_mcp.log.keeping import Ended, LogKeeping
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -103,18 +102,15 @@ async def _prune(ground: Ground, keep_s: float | None, dry_run: bool, yes: bool,
 
 async def _planned(log: LogKeeping, ground: Ground, keep_s: float | None) -> _Plan:
     now = time.time()
-    ended = await log.ended(ground.realm, now)
     window_s = ground.loaded.settings.revert_window_s
-
-    def over(each: Ended, after_s: float) -> bool:
-        may_be_reverted_s = window_s if each.phase == Phase.COMMITTED.value else 0.0
-        return each.ended_at < now - max(after_s, may_be_reverted_s)
-
-    old = [each for each in ended if keep_s is not None and over(each, keep_s)]
-    names = {each.saga_id for each in old}
-    wipes = ground.loaded.wipe_values
-    stale = [each for each in ended if wipes and not each.wiped and each.saga_id not in names and over(each, 0.0)]
-    return _Plan(old, stale)
+    old: list[Ended] = []
+    if keep_s is not None:
+        old += await log.ended(ground.realm, now - keep_s, committed_before=now - max(keep_s, window_s))
+    stale: list[Ended] = []
+    if ground.loaded.wipe_values:
+        stale += await log.ended(ground.realm, now, committed_before=now - window_s, with_values=True)
+    going = {each.saga_id for each in old}
+    return _Plan(old, [each for each in stale if each.saga_id not in going])
 
 
 async def _carry_out(log: LogKeeping, plan: _Plan, done: _Done) -> None:

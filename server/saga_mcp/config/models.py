@@ -87,7 +87,8 @@ class SagaTable(Table):
     wipe_values: bool = Field(
         default=False,
         description="remove arguments, results, captures and texts of a saga from the log once it has ended, nothing "
-        "of it waits for a person, and `revert_window_s` is over; done by `saga-mcp prune`",
+        "of it waits for a person, and `revert_window_s` is over; done by any server within a minute, and by "
+        "`saga-mcp prune`",
     )
     encryption_keys: list[str] = Field(
         [],

@@ -1,7 +1,6 @@
 """The port of whoever keeps a saga log in order: is it as it was written, and what of it is not needed any more.
 
-Apart from `log.port`, which is what a running saga needs of its log: only commands do this, and they look at the whole
-database, whatever realm its sagas are of.
+Apart from `log.port`, which is what a running saga needs of its log.
 """
 
 from __future__ import annotations
@@ -39,7 +38,6 @@ class Ended:
     events: int
     ended_at: float
     """Wall clock, in seconds since the epoch."""
-    wiped: bool
 
 
 class LogKeeping(Protocol):
@@ -53,8 +51,17 @@ class LogKeeping(Protocol):
         """Follow the chain of a saga; None: there is nothing of it in the database."""
         ...
 
-    async def ended(self, realm: str, before: float) -> Sequence[Ended]:
-        """Sagas of the realm at rest that ended before that wall clock time, the oldest first."""
+    async def ended(
+        self, realm: str, before: float, *, committed_before: float, with_values: bool = False
+    ) -> Sequence[Ended]:
+        """Sagas of the realm at rest, the oldest first.
+
+        Args:
+            realm: of which they are.
+            before: the wall clock time, in seconds since the epoch, before which they ended.
+            committed_before: the same of those that were committed, which may still be reverted for a while.
+            with_values: only those that are not wiped.
+        """
         ...
 
     async def prune(self, saga_id: str) -> str:
@@ -63,6 +70,10 @@ class LogKeeping(Protocol):
 
     async def wipe(self, saga_id: str) -> bool:
         """Remove the values of a saga that is at rest; whether there were any to remove."""
+        ...
+
+    async def overwrite(self) -> bool:
+        """Let nothing that was removed stay in the files; False: readers still see it, so try again later."""
         ...
 
     async def free_space(self) -> int:

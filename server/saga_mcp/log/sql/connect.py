@@ -34,6 +34,7 @@ _DURABLE: Final[_Settings] = {
     "journal_mode": "wal",
     "synchronous": 2,  # FULL
     "fullfsync": 1,  # macOS: its plain fsync does not reach the disk
+    "secure_delete": 1,  # what is pruned or wiped is overwritten
 }
 _READ_ONLY: Final[_Settings] = {"trusted_schema": 0, "query_only": 1}
 

@@ -30,6 +30,16 @@ def execute(connection: Connection, text: str) -> None:
     _on_cursor(connection, text, lambda cursor: cursor.execute(text))
 
 
+def fetch(connection: Connection, text: str) -> Any:  # noqa: ANN401 - columns of any type
+    """Execute `text` as `execute` does; its one row."""
+
+    def use(cursor: DBAPICursor) -> Any:  # noqa: ANN401 - see above
+        cursor.execute(text)
+        return cursor.fetchone()
+
+    return _on_cursor(connection, text, use)
+
+
 def _on_cursor(connection: Connection, text: str, use: Callable[[DBAPICursor], T]) -> T:
     """What `use` makes of a cursor, which is closed then: whatever happens, none outlives its read.
 

@@ -7,18 +7,19 @@ import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, delete, select, type_coerce, union
+from sqlalchemy import Connection, Row, Select, Table, delete, or_, select, type_coerce, union
 from sqlalchemy.types import NullType
 
 from saga_mcp.domain.attention import summary
 from saga_mcp.domain.errors import SagaQuarantined
 from saga_mcp.domain.on_saga import at_rest
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import Phase
 from saga_mcp.log.chain import Facts, Link, check
 from saga_mcp.log.chain import Row as SagaRow
 from saga_mcp.log.keeping import Checked, Ended
 from saga_mcp.log.sealing import LogKeyMissing, Sealed
-from saga_mcp.log.sql.hot import execute
+from saga_mcp.log.sql.hot import execute, fetch
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.rows import EventRows
 from saga_mcp.log.sql.tables import hold, log_key, outbox, saga, saga_event, tombstone
@@ -103,19 +104,21 @@ def _values(event: Row[Any], rows: EventRows) -> tuple[tuple[bytes, str] | None,
         return None, True
 
 
-def ended(connection: Connection, realm: str, before: float) -> list[Ended]:
+def ended(
+    connection: Connection, realm: str, before: float, committed_before: float, *, with_values: bool
+) -> list[Ended]:
     """See `LogKeeping.ended`."""
     statement = (
         select(saga)
         .where(saga.c.realm == realm, saga.c.ended_at < before, ~saga.c.open, ~saga.c.busy)
+        .where(or_(saga.c.phase != Phase.COMMITTED.value, saga.c.ended_at < committed_before))
         .order_by(saga.c.ended_at, saga.c.id)
     )
+    if with_values:
+        statement = statement.where(saga.c.wiped_at.is_(None))
     with connection.begin():
         rows = connection.execute(statement).all()
-    return [
-        Ended(saga_id=row.id, phase=row.phase, events=row.seq, ended_at=row.ended_at, wiped=row.wiped_at is not None)
-        for row in rows
-    ]
+    return [Ended(saga_id=row.id, phase=row.phase, events=row.seq, ended_at=row.ended_at) for row in rows]
 
 
 def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, now: float) -> str:
@@ -154,6 +157,12 @@ def _prune(connection: Connection, state: Saga, now: float) -> str:
     connection.execute(delete(hold).where(hold.c.saga_id == state.id))
     connection.execute(delete(saga).where(saga.c.id == state.id))
     return ""
+
+
+def overwrite(connection: Connection) -> bool:
+    """See `LogKeeping.overwrite`: in the database SQLite does so at once; its write-ahead log has the old pages too."""
+    blocked: int = fetch(connection, "PRAGMA wal_checkpoint(TRUNCATE)")[0]  # in no transaction
+    return not blocked
 
 
 def free_space(connection: Connection) -> int:

@@ -197,9 +197,13 @@ class SqlSagaLog:
         """See `LogKeeping.check`."""
         return await self._read(lambda connection: keeping.check_saga(connection, self._rows, saga_id))
 
-    async def ended(self, realm: str, before: float) -> Sequence[Ended]:
+    async def ended(
+        self, realm: str, before: float, *, committed_before: float, with_values: bool = False
+    ) -> Sequence[Ended]:
         """See `LogKeeping.ended`."""
-        return await self._read(lambda connection: keeping.ended(connection, realm, before))
+        return await self._read(
+            lambda connection: keeping.ended(connection, realm, before, committed_before, with_values=with_values)
+        )
 
     async def prune(self, saga_id: str) -> str:
         """See `LogKeeping.prune`."""
@@ -212,6 +216,10 @@ class SqlSagaLog:
         """See `LogKeeping.wipe`."""
         decided = await self.decide(saga_id, lambda saga: Decision(events=wipe(saga)))
         return decided.saga is not decided.before
+
+    async def overwrite(self) -> bool:
+        """See `LogKeeping.overwrite`."""
+        return await self._writer.aside(keeping.overwrite)
 
     async def free_space(self) -> int:
         """See `LogKeeping.free_space`."""

@@ -1,0 +1,100 @@
+"""Values that go by themselves while a server lives, judged by the bytes of the database (SEMANTICS.md S11.5)."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.world.clock import ManualClock
+from tests.world.server import SETTINGS, Server, served
+
+from saga_mcp.engine.port import EngineSettings
+from saga_mcp.engine.wiping import EVERY_S, wiping
+from saga_mcp.log.sql import SqlSagaLog
+
+VALUE = "hunter2-of-the-world"
+DAY_S = 86400.0
+KEPT_A_DAY = replace(SETTINGS, revert_window_s=DAY_S)
+
+
+class LaterClock(ManualClock):
+    """Stands still after whatever is stored meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._begun = time.time()
+
+    def wall(self) -> float:
+        return self._begun + self.now()
+
+
+@asynccontextmanager
+async def watched(
+    database: Path, clock: ManualClock, settings: EngineSettings = SETTINGS
+) -> AsyncGenerator[SqlSagaLog]:
+    """Wipe as a server does, by a clock that stands still."""
+    async with SqlSagaLog.open(database) as log, wiping(log, settings, clock):
+        yield log
+
+
+async def passed(clock: ManualClock, seconds: float, *, watches: int = 1) -> None:
+    await clock.asleep_for(EVERY_S, sleepers=watches)
+    clock.advance(seconds)
+    await clock.asleep_for(EVERY_S, sleepers=watches)
+
+
+def found_on_disk(database: Path) -> bool:
+    """Whether the value stands in the database or beside it; another process looks, for this one has it open."""
+    files = [file for file in database.parent.glob(f"{database.name}*") if file.is_file()]
+    return subprocess.run(["grep", "-qaF", VALUE, *files], check=False).returncode == 0  # noqa: S607 - any grep does
+
+
+async def wipes(server: Server, saga_id: str) -> int:
+    return (await server.history(saga_id)).count("SagaWiped")
+
+
+@pytest.mark.usefixtures("world")
+async def test_values_go_once_nothing_needs_them_and_not_before(database: Path) -> None:
+    clock = LaterClock()
+    async with served(database, settings=KEPT_A_DAY) as server, watched(database, clock, KEPT_A_DAY):
+        is_open = (await server.call("reserve", item=VALUE)).saga_id
+        committed = (await server.call("reserve", item=VALUE)).saga_id
+        await server.commit(committed)
+        aborted = (await server.call("reserve", item=VALUE)).saga_id
+        await server.abort(aborted)
+        await passed(clock, EVERY_S)
+        assert [await wipes(server, each) for each in (is_open, committed, aborted)] == [0, 0, 1]
+        await passed(clock, DAY_S)
+        assert [await wipes(server, each) for each in (is_open, committed, aborted)] == [0, 1, 1]
+        assert found_on_disk(database)
+        await server.abort(is_open)
+        await passed(clock, EVERY_S)
+        assert not found_on_disk(database)
+
+
+@pytest.mark.usefixtures("world")
+async def test_what_waits_for_a_person_keeps_its_values(database: Path) -> None:
+    clock = LaterClock()
+    async with served(database) as server, watched(database, clock):
+        waits = (await server.call("post", to=VALUE)).saga_id
+        await server.abort(waits)
+        await passed(clock, EVERY_S)
+        assert await server.items(waits)
+        assert await wipes(server, waits) == 0
+
+
+@pytest.mark.usefixtures("world")
+async def test_two_servers_wipe_a_saga_once_while_one_of_them_works(database: Path) -> None:
+    clock = LaterClock()
+    async with served(database) as server, watched(database, clock), watched(database, clock):
+        ended = [(await server.call("reserve", item=VALUE)).saga_id for _ in range(5)]
+        for each in ended:
+            await server.abort(each)
+        await passed(clock, EVERY_S, watches=2)
+        assert [await wipes(server, each) for each in ended] == [1] * 5
+        assert not found_on_disk(database)
