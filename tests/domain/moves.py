@@ -230,6 +230,9 @@ def _observations(alphabet: Alphabet, saga: Saga, step: Step) -> Iterator[Move]:
     for parts in alphabet.bindings if step.plan.looks_after else ():
         looked = Observation(undo=BoundUndo(parts=parts))
         yield Move(runs, f"{n} landed, and looked at", partial(step_decisions.observed, saga, n, looked, drive))
+    if step.running and not step.unknown_attempts:
+        unsent = Miss(effect=Effect.NONE, error="no", sent=False)
+        yield Move(runs, f"{n} never went out", partial(step_decisions.missed, saga, n, unsent, drive))
     for effect in Effect:
         for more in (False, True):
             miss = Miss(effect=effect, error="no", more=more)

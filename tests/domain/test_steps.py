@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from tests.domain import alphabet as a
 from tests.domain.stories import (
@@ -84,6 +86,48 @@ def test_a_late_refusal_of_the_only_attempt_settles_the_doubt() -> None:
     after = fold(saga, step_decisions.missed(saga, 1, Miss(effect=Effect.NONE, error="no"), DRIVING))
     assert after.step(1).state is StepState.FAILED
     assert after.phase is Phase.COMPENSATED
+
+
+UNSENT = Miss(effect=Effect.NONE, error="refused", sent=False)
+
+
+def test_a_call_that_never_went_out_ends_without_effect_and_undoes_nothing() -> None:
+    saga = saga_of(*done(1), intended(2))
+    after = fold(saga, step_decisions.missed(saga, 2, UNSENT, DRIVING))
+    assert (after.phase, after.step(2).state, duties(after)) == (Phase.ACTIVE, StepState.FAILED, ())
+    with pytest.raises(CommitRefused, match=r"accept_failed=\[2\]"):
+        commit(after, by="agent")
+    assert commit(after, by="agent", accept_failed=(2,))
+
+
+def test_a_point_of_no_return_that_never_went_out_is_not_passed_and_lets_a_waiting_abort_go_on() -> None:
+    saga = saga_of(*done(1), intended(2, a.PIVOT))
+    alone = fold(saga, step_decisions.missed(saga, 2, UNSENT, DRIVING))
+    assert (alone.phase, alone.pivot_unsettled, alone.pivot_passed) == (Phase.ACTIVE, False, False)
+    wanted = fold(saga, request_abort(saga, DRIVING, cause="agent"))
+    assert wanted.phase is Phase.ACTIVE
+    assert fold(wanted, step_decisions.missed(wanted, 2, UNSENT, DRIVING)).phase is Phase.COMPENSATING
+
+
+def test_a_retriable_step_that_never_went_out_is_sent_again_until_a_person_is_asked() -> None:
+    saga = saga_of(*PIVOTED, intended(2, a.AGAIN))
+    again = fold(saga, step_decisions.missed(saga, 2, replace(UNSENT, more=True), DRIVING))
+    assert [type(duty) for duty in duties(again)] == [Resend]
+    asked = fold(saga, step_decisions.missed(saga, 2, UNSENT, DRIVING))
+    assert [item.kind for item in items(asked)] == [ItemKind.RETRIABLE_EXHAUSTED]
+
+
+def test_one_that_never_went_out_after_its_time_limit_settles_the_doubt_and_undoes_nothing() -> None:
+    saga = saga_of(*done(1), intended(2), in_doubt(2, running=True))
+    after = fold(saga, step_decisions.missed(saga, 2, UNSENT, DRIVING))
+    assert (after.phase, after.step(2).state, duties(after)) == (Phase.ACTIVE, StepState.FAILED, ())
+
+
+def test_an_earlier_attempt_of_unknown_outcome_is_not_forgotten_for_one_that_never_went_out() -> None:
+    saga = saga_of(intended(1, a.PYTHON), unknown_attempt(1), e.StepAttempted(step=1, owner="me"))
+    after = fold(saga, step_decisions.missed(saga, 1, UNSENT, DRIVING))
+    assert after.step(1).state is StepState.IN_DOUBT
+    assert after.phase is Phase.COMPENSATING
 
 
 def test_a_time_limit_ends_the_wait_and_not_the_call() -> None:

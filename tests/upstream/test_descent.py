@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import shlex
 import signal
 import sys
@@ -18,12 +19,15 @@ from tests.upstream.desk import LEDGER, Agent, Desk, eventually, gone, raw
 
 from saga_mcp.tools.upstream.declared import Program
 from saga_mcp.tools.upstream.elsewhere import leads_away
+from saga_mcp.tools.upstream.process import running
 
 pytestmark = [
     pytest.mark.timeout(180),  # several starts one after the other
     pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody knows what a process has left behind"),
 ]
 
+MANY = 1100
+"""More descriptors than `select` takes."""
 BLIND = """
 [tools."ledger.add"]
 timeout_s = 1
@@ -186,6 +190,29 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
     assert max(said["fds"]) <= 3  # 0 to 2, and the one that lists them
     assert not said["ignored"] & 1 << (signal.SIGTERM - 1)
     assert {*said["env"]} <= {*get_default_environment(), "LEDGER"}
+
+
+async def test_the_keeper_keeps_whatever_the_numbers_of_its_pipes_are(tmp_path: Path) -> None:
+    """They are ours, and a server with many connections has many before them."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if 0 <= hard < MANY * 2:
+        pytest.skip("so many files may not be open here")
+    taken: list[int] = []
+    resource.setrlimit(resource.RLIMIT_NOFILE, (MANY * 2, hard))
+    try:
+        taken += (os.open(os.devnull, os.O_RDONLY) for _ in range(MANY))
+        sleeper = Program(command=sys.executable, args=("-c", "import time; time.sleep(1000)"), cwd=tmp_path)
+        async with running(sleeper, "sleeper") as process:
+            pid = process.pid
+    finally:
+        for each in taken:
+            os.close(each)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    left = not gone(pid)
+    if left:
+        os.kill(pid, signal.SIGKILL)
+    assert not left
+    assert process.all_ended
 
 
 @pytest.mark.parametrize(

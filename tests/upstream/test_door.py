@@ -38,14 +38,22 @@ async def test_no_code_on_the_wire_says_that_nothing_was_sent(desk: Desk) -> Non
 
 
 @pytest.mark.parametrize(("status", "advice"), [(401, "renew the token"), (429, ""), (403, "")])
-async def test_a_refusal_at_the_door_has_had_no_effect_whatever_its_body(desk: Desk, status: int, advice: str) -> None:
+@pytest.mark.parametrize("retry", ["", "retry = { attempts = 2, first_delay_s = 0.01 }"])
+async def test_a_refusal_at_the_door_sends_nothing_whatever_its_body_and_costs_no_saga(
+    desk: Desk, status: int, advice: str, retry: str
+) -> None:
     async with ledger(desk, program=DOOR) as port:
-        point(desk, port)
+        point(desk, port, BLIND.replace("timeout_s = 1", f"timeout_s = 1\n{retry}"))
         async with desk.open() as agent:
             await agent.until_up()
-            answer = await agent.call("ledger_add", item=str(status), id=7)
-    assert answer.facts["code"] == "step_failed"
-    assert answer.facts["state"] == "compensated"
+            saga_id = (await agent.call("note", text="a")).facts["id"]
+            answer = await agent.call("ledger_add", item=str(status), id=7, saga_id=saga_id)
+            done = await agent.call("saga_commit", saga_id=saga_id, accept_failed=[2])
+            assert done.facts["state"] == "committed"
+    assert desk.notes == ["note a"]
+    assert answer.facts["code"] == "upstream_down"
+    assert answer.facts["state"] == "active"
+    assert answer.text.startswith("Nothing was sent")
     assert f"HTTP {status}" in answer.text
     assert "ledger: " in answer.text
     assert advice in answer.text

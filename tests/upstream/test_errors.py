@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from tests.upstream.desk import Desk
 
+from saga_mcp.domain.values import JsonValue
+from saga_mcp.tools.upstream.schema import InputSchema
+
 GONE = """
 [tools."ledger.add"]
 [tools."ledger.add".undo]
@@ -24,6 +27,33 @@ async def test_an_error_that_was_answered_is_no_reason_to_connect_or_to_call_aga
         await agent.call("ledger_look")
     assert answer.text.startswith("refused: nothing was done")
     assert (desk.called("add"), len(desk.pids)) == (1, 1)
+
+
+@pytest.mark.parametrize("value", ["cut \ud83d", float("nan"), float("inf")])
+def test_arguments_that_json_cannot_hold_fit_no_schema(value: JsonValue) -> None:
+    assert InputSchema({}).problems({"a": [value]})
+    assert not InputSchema({}).problems({"a": ["whole \U0001f600", 1.5]})
+
+
+async def test_what_no_request_can_hold_is_refused_and_is_no_step(desk: Desk) -> None:
+    async with desk.open() as agent:
+        await agent.until_up()
+        answer = await agent.call("ledger_add", details={"a": ["cut \ud83d"]}, item="a")
+        assert answer.facts["code"] == "invalid_arguments"
+        assert answer.text.startswith("Nothing was sent: arguments: ")
+        assert not (await agent.call("ledger_add", item="b")).is_error
+    assert desk.did == ["add b"]
+
+
+async def test_an_undo_that_no_request_can_hold_is_for_a_person_at_once(desk: Desk) -> None:
+    desk.configure('[tools."ledger.say"]\nundo = { tool = "ledger.say", args = { text = "${result}" } }\n')
+    async with desk.open() as agent:
+        await agent.until_up()
+        said = await agent.call("ledger_say", text=r'"cut \ud83d"')
+        await agent.call("saga_abort", saga_id=said.facts["id"])
+        status = await agent.until(said.facts["id"], "needs_attention")
+    assert [item["kind"] for item in status["items"]] == ["dead_letter"]
+    assert desk.called("say") == 1
 
 
 @pytest.mark.case(88)

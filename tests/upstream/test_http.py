@@ -12,10 +12,12 @@ from functools import partial
 from pathlib import Path
 
 import anyio
+import pytest
+from anyio.abc import SocketAttribute, SocketStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client import Client
 from tests.edge.raw_stdio_client import tool_call
-from tests.upstream.desk import BOUND_S, LEDGER, Agent, Desk, eventually, raw
+from tests.upstream.desk import BOUND_S, LEDGER, Agent, Desk, eventually, gone, raw
 
 from saga_mcp import app
 from saga_mcp.edge.server import build_server
@@ -72,6 +74,39 @@ async def test_a_saga_over_http_is_undone(desk: Desk) -> None:
     assert desk.did == ["add a", f"remove {2**62}"]
 
 
+async def test_the_proxy_of_the_environment_is_gone_through(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `adopt` and `check` do: behind it there is no other way out."""
+    through: list[bytes] = []
+    async with ledger(desk) as port, await anyio.create_tcp_listener(local_host="127.0.0.1") as listening:
+
+        async def handle(client: SocketStream) -> None:
+            async with client, await anyio.connect_tcp("127.0.0.1", port) as server, anyio.create_task_group() as tasks:
+
+                async def back() -> None:
+                    async for chunk in server:
+                        await client.send(chunk)
+                    tasks.cancel_scope.cancel()
+
+                tasks.start_soon(back)
+                async for chunk in client:
+                    through.append(chunk)
+                    await server.send(chunk.replace(f"http://127.0.0.1:{port}/".encode(), b"/"))
+                tasks.cancel_scope.cancel()
+
+        monkeypatch.setenv("HTTP_PROXY", f"http://127.0.0.1:{listening.extra(SocketAttribute.local_port)}")  # noqa: S610 - of anyio
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        point(desk, port)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(listening.serve, handle)
+            async with desk.open() as agent:
+                await agent.until_up()
+                assert not (await agent.call("ledger_add", item="a", id=7)).is_error
+            tasks.cancel_scope.cancel()
+    assert f"POST http://127.0.0.1:{port}/mcp".encode() in b"".join(through)
+    assert desk.did == ["add a"]
+
+
 async def test_a_connection_that_breaks_proves_nothing_and_other_calls_go_on(desk: Desk) -> None:
     async with ledger(desk) as port:
         point(desk, port)
@@ -90,11 +125,31 @@ async def test_a_connection_that_breaks_proves_nothing_and_other_calls_go_on(des
                 os.kill(desk.pids[-1], signal.SIGKILL)
             assert answers == ["outcome_unknown"]
             down = await agent.call("ledger_add", item="c", id=9)
-            assert down.facts["code"] in {"step_failed", "upstream_down"}
-            assert down.facts.get("state") != "active"
+            assert down.facts["code"] == "upstream_down"
+            assert down.text.startswith("Nothing was sent: the server behind ledger_add cannot be reached")
             async with ledger(desk, port):
                 await agent.until_up()
     assert desk.did == ["add b"]
+
+
+async def test_a_server_that_is_not_there_any_more_costs_the_call_and_not_the_saga(desk: Desk) -> None:
+    async with ledger(desk) as port:
+        point(desk, port)
+        async with desk.open() as agent:
+            await agent.until_up()
+            saga_id = (await agent.call("ledger_add", item="a", id=7)).facts["id"]
+            os.kill(desk.pids[-1], signal.SIGKILL)
+            await eventually(lambda: gone(desk.pids[-1]))
+            # Our side learns of it by this call: an idle connection over HTTP tells nothing.
+            down = await agent.call("ledger_add", item="b", id=8, saga_id=saga_id)
+            assert (down.facts["code"], down.facts["state"]) == ("upstream_down", "active")
+            assert down.text.startswith("Nothing was sent: the server behind ledger_add cannot be reached")
+            async with ledger(desk, port):
+                await agent.until_up()
+                assert not (await agent.call("ledger_add", item="b", id=8, saga_id=saga_id)).is_error
+                done = await agent.call("saga_commit", saga_id=saga_id, accept_failed=[2])
+                assert done.facts["state"] == "committed"
+    assert desk.did == ["add a", "add b"]
 
 
 async def test_after_a_kill_of_ours_a_call_over_http_may_still_go_on_and_is_not_undone(desk: Desk) -> None:

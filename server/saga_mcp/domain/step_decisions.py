@@ -146,10 +146,12 @@ def judge(draft: Draft, number: int, violated: tuple[str, ...], driving: Driving
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Miss:
-    """An attempt that answered, and not with success."""
+    """An attempt that did not succeed, and has ended."""
 
     effect: Effect
     error: str
+    sent: bool = True
+    """False: neither this attempt nor one before it was sent. Nothing went wrong with what the saga does."""
     more: bool = False
     """The retry policy allows another attempt."""
 
@@ -168,7 +170,7 @@ def missed(saga: Saga, number: int, miss: Miss, driving: Driving) -> tuple[Event
     elif step.state is StepState.IN_DOUBT and step.running:
         if miss.effect is Effect.NONE and step.unknown_attempts <= 1:
             draft.add(StepSettled(step=number, landed=False, by=SettledBy.LATE_ANSWER, note=miss.error))
-            draft.abort_on_error(f"step_failed:{number}", driving)
+            _abort_if_sent(draft, number, miss, driving)
         else:
             draft.add(StepRunEnded(step=number, end_known=True, error=miss.error))
             _abort_unless_probed(draft, number, driving)
@@ -196,7 +198,7 @@ def _first_miss(draft: Draft, number: int, miss: Miss, driving: Driving) -> None
             draft.add(StepExhausted(step=number, error=miss.error))
     elif known_absent:
         draft.add(StepFailed(step=number, error=miss.error))
-        draft.abort_on_error(f"step_failed:{number}", driving)
+        _abort_if_sent(draft, number, miss, driving)
     else:
         undo = driving.bind(step)
         draft.add(
@@ -210,6 +212,12 @@ def _first_miss(draft: Draft, number: int, miss: Miss, driving: Driving) -> None
             )
         )
         _abort_unless_probed(draft, number, driving)
+
+
+def _abort_if_sent(draft: Draft, number: int, miss: Miss, driving: Driving) -> None:
+    """A call that never went out is no reason to undo the others: the agent may make it again."""
+    if miss.sent:
+        draft.abort_on_error(f"step_failed:{number}", driving)
 
 
 def _abort_unless_probed(draft: Draft, number: int, driving: Driving) -> None:

@@ -7,7 +7,6 @@ from saga_mcp.domain.errors import CommitRefused, SagaQuarantined
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Relay
-from saga_mcp.tools.unsent import UpstreamDown
 
 _LONGEST_REFUSAL = 2_000
 
@@ -40,9 +39,14 @@ def invalid_arguments(problems: tuple[str, ...]) -> str:
     return escape(f"Nothing was sent: {'; '.join(problems)}.")
 
 
-def upstream_down(error: UpstreamDown, tool: str) -> str:
-    """The server behind a tool cannot be reached: nothing happened, and it is no step."""
-    said = escape(error.reason)[:_LONGEST_REFUSAL]
+def upstream_down(reason: str, tool: str) -> str:
+    """The server behind a tool cannot be reached: nothing happened, and there is nothing to undo for it.
+
+    Args:
+        reason: why not.
+        tool: as agents see it.
+    """
+    said = escape(reason)[:_LONGEST_REFUSAL]
     return (
         f"Nothing was sent: the server behind {tool} cannot be reached ({said}). Try once more later, or tell the user."
     )

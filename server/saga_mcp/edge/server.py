@@ -219,7 +219,11 @@ class _Edge:
             )
             texts.append(said)
         if reply.answer is None or look is None:
-            text = refusals.without_answer(reply.code, reply.step, offered)
+            text = (
+                refusals.upstream_down(reply.unsent, offered)
+                if reply.unsent
+                else refusals.without_answer(reply.code, reply.step, offered)
+            )
             whole = "\n".join([text, *texts])
             return refusal(reply.code, whole, look=look, saga_id=reply.saga_id, step=reply.step)
         return step_reply(
@@ -256,8 +260,8 @@ def _refusal_of(error: Exception, tool: str, rename: Names) -> types.CallToolRes
     match error:
         case InvalidArguments(problems=problems):
             return refusal("invalid_arguments", refusals.invalid_arguments(problems))
-        case UpstreamDown():
-            return refusal("upstream_down", refusals.upstream_down(error, tool))
+        case UpstreamDown(reason=reason):
+            return refusal("upstream_down", refusals.upstream_down(reason, tool))
         case UnknownTool() | SagaIdMistyped():
             return refusal("invalid_arguments", refusals.refused(error, rename))
         case SagaIdMissing():

@@ -43,7 +43,7 @@ from saga_mcp.domain.step_decisions import (
     run_lost,
 )
 from saga_mcp.domain.stranded import Attempt
-from saga_mcp.domain.values import JsonValue, Phase, StepState
+from saga_mcp.domain.values import Effect, JsonValue, Phase, StepState
 from saga_mcp.engine.begin import first_events
 from saga_mcp.engine.locks import StepLocks
 from saga_mcp.engine.place import tool_of
@@ -58,6 +58,7 @@ from saga_mcp.tools.hidden import with_key
 from saga_mcp.tools.looks import resource_of
 from saga_mcp.tools.pair import Pair, PairUnreadable
 from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, StepFacts, Tool
+from saga_mcp.tools.unsent import Unsent
 
 _log = structlog.get_logger(__name__)
 
@@ -187,7 +188,7 @@ class Forward:
         if in_hand is not None:
             in_hand.reports += ticket.reports
             await in_hand.known.wait()
-            ticket.saga, ticket.answer = in_hand.saga, in_hand.answer
+            ticket.saga, ticket.answer, ticket.unsent = in_hand.saga, in_hand.answer, in_hand.unsent
             ticket.replayed = ticket.answer is not None and not ticket.answer.is_error
             return
         seen = 0
@@ -323,6 +324,9 @@ class Forward:
 
     async def _record(self, ticket: Ticket, pair: Pair, outcome: Outcome | None) -> None:
         number, hiding = ticket.number, Hiding(ticket.sealed.values(), NOT_STORED)
+        more = ticket.saga is not None and ticket.saga.step(number).attempts < pair.retry.attempts
+        ticket.sent = ticket.sent or not isinstance(outcome, Unsent)
+        ticket.unsent = outcome.reason if isinstance(outcome, Unsent) and not ticket.sent else ""
         match outcome:
             case Landed(answer=answer, exact=exact) as found:
                 ticket.answer, ticket.exact = answer, exact
@@ -333,16 +337,11 @@ class Forward:
                     ),
                 )
             case Missed(answer=answer, effect=effect, error=error):
-                ticket.answer, said = answer, hiding.text(error)
-                await self._observe(
-                    ticket,
-                    lambda saga, driving: missed(
-                        saga,
-                        number,
-                        Miss(effect=effect, error=said, more=saga.step(number).attempts < pair.retry.attempts),
-                        driving,
-                    ),
-                )
+                ticket.answer = answer
+                await self._miss(ticket, Miss(effect=effect, error=hiding.text(error), more=more))
+            case Unsent(reason=reason):
+                miss = Miss(effect=Effect.NONE, error=hiding.text(reason), more=more, sent=ticket.sent)
+                await self._miss(ticket, miss)
             case Lost() | None:  # None: it was stopped at its hard deadline
                 gone = outcome or Lost(reason="deadline", end_known=True)
                 await self._observe(
@@ -351,6 +350,9 @@ class Forward:
                         saga, number, reason=gone.reason, end_known=gone.end_known, driving=driving
                     ),
                 )
+
+    async def _miss(self, ticket: Ticket, miss: Miss) -> None:
+        await self._observe(ticket, lambda saga, driving: missed(saga, ticket.number, miss, driving))
 
     async def _outlasted(self, ticket: Ticket, until: float) -> bool:
         """Let a call elsewhere that will bring no answer count as running until then (S3.3).

@@ -97,8 +97,10 @@ class CallReply:
     answer: ToolAnswer | None = None
     """The tool's own answer; None where there is none yet."""
     code: str = ""
-    """Empty: it succeeded. Else `step_failed`, `outcome_unknown`, `still_running` or `approval_needed`
-    (DESIGN.md 5.3)."""
+    """Empty: it succeeded. Else `step_failed`, `outcome_unknown`, `still_running`, `approval_needed` or
+    `upstream_down` (DESIGN.md 5.3)."""
+    unsent: str = ""
+    """Why nothing was sent, where the tool's server is not there or did not let the call in."""
     saga_id: str = ""
     """Empty for a read-only call."""
     saga: Saga | None = None

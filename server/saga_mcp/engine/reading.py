@@ -16,6 +16,7 @@ from saga_mcp.engine.port import Caller, CallReply
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Tool, ToolAnswer
+from saga_mcp.tools.unsent import Unsent
 from saga_tools.server import Report
 
 _log = structlog.get_logger(__name__)
@@ -78,6 +79,8 @@ class ReadOnlyCalls:
                 return CallReply(answer=answer)
             case Missed(answer=answer):
                 return CallReply(answer=answer, code="step_failed")
+            case Unsent(reason=reason):
+                return CallReply(code="upstream_down", unsent=reason)
             case Lost(reason=reason):
                 return CallReply(answer=_error(f"The read got no answer: {reason}."), code="step_failed")
             case None:

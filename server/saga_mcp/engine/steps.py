@@ -80,7 +80,7 @@ class Steps:
             raise
         if reply.code == "approval_needed":
             self._delivery.refused(ticket)
-        elif reply.answer is None:
+        elif reply.answer is None and not reply.unsent:
             self._lose(ticket, order)
         else:
             self._delivery.leaves(ticket)
@@ -133,6 +133,15 @@ class Steps:
                 code="approval_needed", saga_id=saga.id, saga=saga, step=step.number, was_idle=ticket.was_idle
             )
         in_doubt = not step.settled and step.landed is None
+        if ticket.unsent and step.landed is False:
+            return CallReply(
+                code="upstream_down",
+                unsent=ticket.unsent,
+                saga_id=saga.id,
+                saga=saga,
+                step=ticket.number,
+                was_idle=ticket.was_idle,
+            )
         succeeded = ticket.answer is not None and not ticket.answer.is_error and step.landed is True  # see failed_when
         code = "" if succeeded else "outcome_unknown" if in_doubt else "step_failed"
         return CallReply(

@@ -80,6 +80,10 @@ class Ticket:
     """The saga had been flagged as idle before this call."""
     saga: Saga | None = None
     answer: ToolAnswer | None = None
+    sent: bool = False
+    """An attempt of it may have reached the tool."""
+    unsent: str = ""
+    """Why none has, once there will be no further one."""
     exact: bool = True
     """The result that the log holds is what the tool returned."""
     lock: StepLock | None = None

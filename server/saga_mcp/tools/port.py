@@ -15,6 +15,7 @@ from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
 from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.tool_listing import ToolListing
+from saga_mcp.tools.unsent import Unsent
 from saga_tools.server import Report
 
 
@@ -68,7 +69,7 @@ class Lost:
     """The call is proved to have ended."""
 
 
-Outcome: TypeAlias = Landed | Missed | Lost
+Outcome: TypeAlias = Landed | Missed | Lost | Unsent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,6 +1,11 @@
-"""Why nothing of a call was sent, so that it is no step. Of the port: the edge says them to the caller."""
+"""Why nothing of a call was sent. Of the port: the edge says it to the caller.
+
+What is found before the intent is raised, and the call is no step; what is found after it is an outcome.
+"""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 
 class InvalidArguments(Exception):
@@ -18,3 +23,10 @@ class UpstreamDown(Exception):
         self.upstream = upstream
         self.reason = reason
         super().__init__(f"{upstream} is down: {reason}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsent:
+    """Nothing of the call has reached the tool, and nothing will: its server is not there, or did not let it in."""
+
+    reason: str

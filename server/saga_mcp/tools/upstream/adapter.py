@@ -35,12 +35,12 @@ from saga_mcp.tools.port import (
     UndoOutcome,
 )
 from saga_mcp.tools.tool_listing import ToolListing
-from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
+from saga_mcp.tools.unsent import InvalidArguments, Unsent, UpstreamDown
 from saga_mcp.tools.upstream.answers import Answers, answer_of, kept_of
 from saga_mcp.tools.upstream.connection import Answered, Broken, Declined, NotSent, State, Upstream
 from saga_mcp.tools.upstream.declared import DeclaredUpstreamTool
 from saga_mcp.tools.upstream.known import KnownTool
-from saga_mcp.tools.upstream.schema import misfit
+from saga_mcp.tools.upstream.schema import misfit, unsendable
 
 _READY_WITHIN_S = 10.0
 """How long a call waits for an upstream that is being started again."""
@@ -162,7 +162,7 @@ class UpstreamTool:
                 effect = answers.declined(code, message, args.json)
                 return Missed(answer=_said(message), effect=effect, error=message)
             case NotSent(reason=reason):
-                return Missed(answer=_said(reason), effect=Effect.NONE, error=reason)
+                return Unsent(reason=reason)
             case Broken(reason=reason, end_known=end_known):
                 return Lost(reason=reason, end_known=end_known)
 
@@ -264,6 +264,8 @@ class UpstreamReader:
         """Read; a tool's own error is an answer, and only whoever asked knows what it means."""
         del step
         answers = self.answers.by(rules)
+        if no_json := unsendable(args):
+            return ReadFailed(reason=no_json)
         heard = await self.upstream.call(self.tool, args, may_stop=True, ready_within_s=_READY_WITHIN_S)
         match heard:
             case Answered(result=raw):

@@ -36,12 +36,12 @@ async def reached(endpoint: Endpoint) -> AsyncGenerator[Tap]:
     An answer is waited for without a limit of time: whoever asked has one (S3.3).
     """
     unlimited = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
-    contained = _Contained(httpx2.AsyncHTTPTransport(limits=unlimited))
     async with (
+        httpx2.AsyncClient(limits=unlimited) as inner,
         httpx2.AsyncClient(
             headers=dict(endpoint.headers),
             timeout=httpx2.Timeout(_CONNECT_WITHIN_S, read=None),
-            transport=contained,
+            transport=(contained := _Contained(inner)),
         ) as client,
         streamable_http_client(endpoint.url, http_client=client, max_sse_event_size=None) as (read, write),
     ):
@@ -61,8 +61,8 @@ class _Asked:
 class _Contained(httpx2.AsyncBaseTransport):
     """Answers a request itself where the network, or a server's door, gives no answer of MCP."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
-        self._inner = inner
+    def __init__(self, inner: httpx2.AsyncClient) -> None:
+        self._inner = inner  # a client and not its transport: it goes through the proxies of the environment
         self.tap: Tap | None = None
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -79,7 +79,7 @@ class _Contained(httpx2.AsyncBaseTransport):
 
     async def _answer(self, request: httpx2.Request, asked: _Asked | None) -> httpx2.Response:
         """The response, or an error where it is no answer of the upstream."""
-        response = await self._inner.handle_async_request(request)
+        response = await self._inner.send(request, stream=True, follow_redirects=False)
         status, call = response.status_code, asked.call if asked else None
         streamed = response.is_success and _is(response, "text/event-stream")
         if asked and not streamed and _is(response, "application/json"):
@@ -120,9 +120,6 @@ class _Contained(httpx2.AsyncBaseTransport):
             if leave and self.tap is not None:
                 self.tap.left.set()
         return _error(why)
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
 
 
 def _unanswered(call: Sending | None, why: str) -> httpx2.Response:

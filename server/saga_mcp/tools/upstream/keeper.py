@@ -58,19 +58,30 @@ def main(control: int, status: int, size: int) -> int:
     for descriptor in range(3):  # the upstream's alone: who reads them learns of its end
         os.dup2(null, descriptor)
     _say(status, {"pid": started})
+    try:
+        _watch(started, control, wake)
+    finally:  # whatever went wrong here: what was started does not outlive who looks after it
+        code = _end_all() if knows else _end_group()
+    return code
+
+
+def _watch(started: int, control: int, wake: int) -> None:
+    """Return when the upstream has ended, or nobody wants it any more."""
+    heard = select.poll()  # `select` takes no descriptor from 1024 on, and these have the numbers that they had with us
+    for descriptor in (control, wake):
+        heard.register(descriptor, select.POLLIN)
     while True:
-        ready, _, _ = select.select([control, wake], [], [])
+        ready = {descriptor for descriptor, _ in heard.poll()}
         if wake in ready:
             os.read(wake, 1 << 10)
             if started in _ended():
-                break
+                return
         if control in ready:
             said = os.read(control, 1)
             if not said:
-                break
+                return
             if said == TERMINATE:
                 os.kill(0, signal.SIGTERM)
-    return _end_all() if knows else _end_group()
 
 
 def _hear(_number: int, _frame: object) -> None:

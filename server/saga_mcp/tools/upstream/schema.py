@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import json
 from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -34,6 +35,8 @@ class InputSchema:
 
     def problems(self, arguments: JsonObject) -> tuple[str, ...]:
         """What is wrong with arguments, each in a line; values are not shown, for they may be secret or long."""
+        if no_json := unsendable(arguments):
+            return (no_json,)
         try:
             return tuple(map(_line, itertools.islice(self._validator.iter_errors(arguments), _MOST_PROBLEMS)))
         except Exception:  # noqa: BLE001 - a foreign schema may hold anything, and the upstream judges again
@@ -45,6 +48,20 @@ class InputSchema:
         from jsonschema_rs import validator_for  # noqa: PLC0415 - see above
 
         return validator_for(self.schema, retriever=_fetch_nothing, mask="the value")
+
+
+def unsendable(arguments: JsonObject) -> str:
+    """Why no request can hold these arguments, whatever the schema says; empty: one can.
+
+    Answers may bring them, and undos are built from answers: JSON can write half of a surrogate pair, or `NaN`.
+    """
+    try:
+        json.dumps(arguments, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        return "arguments: a text in them is cut inside a character, so it cannot be sent"
+    except (ValueError, RecursionError):
+        return "arguments: they cannot be written as JSON"
+    return ""
 
 
 def misfit(problems: tuple[str, ...], *, was: JsonObject | None, now: JsonObject) -> str:
