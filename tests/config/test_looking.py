@@ -73,6 +73,9 @@ cases = [
     assert not any(case.pair.cases for case in pair.cases)
 
 
+GONE = "unknown variable text"
+
+
 @pytest.mark.parametrize(
     ("toml", "key", "message"),
     [
@@ -121,6 +124,14 @@ cases = [
             "unknown variable read",
         ),
         ('undo = { leave = "${after.text}" }', ".undo.leave", "nothing is read for after"),
+        (UNDO + 'guard = { tool = "crm.count_leads", as_left = "${text == \'\'}" }', ".guard.as_left", GONE),
+        (
+            'undo = { tool = "crm.delete_lead", args = { lead_id = 1 }, done_when = "${text == 1}" }',
+            ".undo.done_when",
+            GONE,
+        ),
+        (UNDO + 'probe = { tool = "crm.count_leads", landed = "${text == \'\'}" }', ".probe.landed", GONE),
+        (UNDO + 'probe = { tool = "crm.count_leads", landed = true, result = "${text}" }', ".probe.result", GONE),
     ],
 )
 def test_what_cannot_be_read_or_judged_is_a_problem(tmp_path: Path, toml: str, key: str, message: str) -> None:

@@ -81,16 +81,16 @@ async def test_stored_values_that_fit_no_more_are_for_a_person_and_nothing_is_ca
     [
         (NeedsPerson("by hand", urgency="high"), AsksPerson(message="by hand", urgency=Urgency.HIGH)),
         (CannotUndo("too old"), GivesUp(message="CannotUndo: too old")),
-        (NoEffect("locked"), UndoMissed(error="NoEffect: locked", effect=Effect.NONE)),
-        (ValueError("no"), UndoMissed(error="ValueError: no", effect=Effect.UNKNOWN)),
-        (SystemExit(2), UndoMissed(error="SystemExit: 2", effect=Effect.UNKNOWN)),
-        (KeyboardInterrupt(), UndoMissed(error="KeyboardInterrupt", effect=Effect.UNKNOWN)),
-        (asyncio.CancelledError(), UndoMissed(error="CancelledError", effect=Effect.UNKNOWN)),
+        (NoEffect("locked"), UndoMissed(error="NoEffect: locked", effect=Effect.NONE, answered=True)),
+        (ValueError("no"), UndoMissed(error="ValueError: no", effect=Effect.UNKNOWN, answered=True)),
+        (SystemExit(2), UndoMissed(error="SystemExit: 2", effect=Effect.UNKNOWN, answered=True)),
+        (KeyboardInterrupt(), UndoMissed(error="KeyboardInterrupt", effect=Effect.UNKNOWN, answered=True)),
+        (asyncio.CancelledError(), UndoMissed(error="CancelledError", effect=Effect.UNKNOWN, answered=True)),
         (
             ExceptionGroup("two", [ValueError("a")]),
-            UndoMissed(error="ExceptionGroup: two (ValueError: a)", effect=Effect.UNKNOWN),
+            UndoMissed(error="ExceptionGroup: two (ValueError: a)", effect=Effect.UNKNOWN, answered=True),
         ),
-        (RecursionError("deep"), UndoMissed(error="RecursionError: deep", effect=Effect.UNKNOWN)),
+        (RecursionError("deep"), UndoMissed(error="RecursionError: deep", effect=Effect.UNKNOWN, answered=True)),
     ],
     ids=lambda value: type(value).__name__,
 )
@@ -218,7 +218,7 @@ async def test_a_plain_tools_error_proves_what_it_proved_at_the_intent(then: Err
     rules = None if then is None else AnswerRules(error_means=then)
     context = UndoContext(step=facts({}), undo_key="k", cause="agent", rules=rules)
     with anyio.fail_after(5):
-        assert await undoer.undo({}, context) == UndoMissed(error="ValueError: no", effect=effect)
+        assert await undoer.undo({}, context) == UndoMissed(error="ValueError: no", effect=effect, answered=True)
 
 
 async def test_an_undo_whose_forward_action_is_gone_is_for_a_person_and_is_not_called() -> None:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import pytest
 from tests.upstream.desk import PAIRED, Desk
 
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue
+from saga_mcp.tools.answer_rules import AnswerRules
+from saga_mcp.tools.upstream.answers import Answers
+
 SAID = """
 [tools."ledger.say"]
 undo = { leave = "the line" }
@@ -217,3 +221,14 @@ async def test_a_person_asks_the_probe_of_an_undo_in_doubt_once_it_can_tell(desk
         code, said = await desk.run("probe", item, "--yes")
         assert (code, "The probe says that the undo of ledger.add happened." in said) == (0, True), said
     assert desk.called("remove") == 1
+
+
+@pytest.mark.parametrize(
+    ("flag", "effect"),
+    [(None, None), (False, None), (True, Effect.NONE), ("true", Effect.NONE), (1, Effect.NONE), (0, Effect.NONE)],
+)
+def test_what_is_no_boolean_in_the_place_of_the_error_flag_is_no_success(
+    flag: JsonValue, effect: Effect | None
+) -> None:
+    raw: JsonObject = {"content": [{"type": "text", "text": "did"}], "isError": flag}
+    assert Answers.of(AnswerRules()).read(raw, {}).effect is effect

@@ -194,3 +194,45 @@ async def test_an_undo_that_fits_a_changed_tool_is_sent(desk: Desk) -> None:
     desk.switch("changed")
     await aborted(desk, saga_id)
     assert desk.called("remove") == 1
+
+
+PROBED = """
+[tools."ledger.add"]
+settle_s = 0
+undo = { tool = "ledger.remove", args = { id = "${args.id}" } }
+probe = { tool = "ledger.look", landed = "${now.result.entries.exists(entry, entry.id == args.id)}" }
+"""
+NAMES = """
+[tools."ledger.say"]
+undo = { tool = "ledger.remove", args = { id = "${results.ledger_add.id}" } }
+guard = { tool = "ledger.look", as_left = "${now.result.entries[0].item == results.ledger_add.item}" }
+[tools."ledger.add"]
+undo = { leave = "the entry" }
+"""
+
+
+async def test_a_probe_has_as_long_as_it_had_at_the_intent(desk: Desk) -> None:
+    desk.configure(PROBED)
+    async with desk.open() as agent:
+        await agent.until_up()
+        desk.switch("down")
+        lost = await agent.call("ledger_add", item="a", id=3, mode="die_after")
+        await agent.until(lost.facts["id"], "needs_attention")
+    desk.switch("down", on=False)
+    desk.configure(PROBED + "timeout_s = 0.001\n")
+    code, said = await desk.run("probe", f"{lost.facts['id']}.1", "--yes")
+    assert "The probe of ledger.add says that it happened." in said, (code, said)
+
+
+async def test_results_keep_the_names_that_they_had_when_the_step_began(desk: Desk) -> None:
+    desk.configure(NAMES)
+    async with desk.open() as agent:
+        await agent.until_up()
+        saga_id = (await agent.call("ledger_add", item="a", id=3)).facts["id"]
+        await agent.call("ledger_say", saga_id=saga_id, text="x")
+    desk.configure(NAMES, upstream='prefix = "books"')
+    async with desk.open() as agent:
+        await agent.until_up("books_look")
+        await agent.call("saga_abort", saga_id=saga_id)
+        await agent.until(saga_id, "compensated")
+    assert desk.did == ["add a", "say x", "remove 3"]

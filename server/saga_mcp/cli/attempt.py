@@ -53,7 +53,7 @@ def attempt(
     arguments = _json("ARGS", sys.stdin.read() if args == "-" else args)
     if not isinstance(arguments, dict):
         wrong_usage("ARGS has to be a JSON object. Nothing was called.")
-    given = Given(result=_json("--result", result), text=text, is_sample=False) if result else None
+    given = Given(result=_json("--result", result), text=text or None, is_sample=False) if result else None
     ground = stand_on(config)
     name, trial = anyio.run(_try, ground, tool, arguments, given, text)
     hiding = Hiding(trial.args[each] for each in trial.pair.secret if each in trial.args)

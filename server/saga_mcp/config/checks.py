@@ -17,7 +17,7 @@ from saga_mcp.tools.declared import TOLD, DeclaredTool
 from saga_mcp.tools.secret import secrets_in
 from saga_mcp.tools.undo_plan import AT_SENDING, late_args
 from saga_mcp.tools.variables import AFTER_OUTCOME as VARIABLES
-from saga_mcp.tools.variables import BEFORE_INTENT, MEMBERS, NOW
+from saga_mcp.tools.variables import BEFORE_INTENT, LATER, MEMBERS, NOW
 
 _ELSEWHERE = re.compile(r"\$\{\s*(env|file):")
 
@@ -91,11 +91,12 @@ class Check:
 
     def _check_undo(self, number: int, undo: UndoTable) -> None:
         path: KeyPath = (*self._path, "undo") if self._one_undo else (*self._path, "undo", number)
-        inside = VARIABLES | {"item"} if undo.each else VARIABLES
+        item = frozenset({"item"}) if undo.each else frozenset[str]()
+        inside = VARIABLES | item
         fixed: dict[str, Any] = {}
         for name, value in undo.args.items():
             if undo.read is not None and self._names(value, AT_SENDING) & {"read"}:
-                self._check_template((*path, "args", name), value, inside | {"read"})
+                self._check_template((*path, "args", name), value, LATER | item | {"read"})
             elif not late_args({name: value}):
                 fixed[name] = value
         fields: dict[str, tuple[JsonValue, frozenset[str]]] = {
@@ -110,11 +111,11 @@ class Check:
         if undo.each and not undo.each.startswith("${"):
             self._findings.problem((*path, "each"), "must be one ${...} for a list")
         if undo.read is not None:
-            self.reads((*path, "read"), undo.read, inside)
+            self.reads((*path, "read"), undo.read, LATER | item)
         if undo.probe is not None:
-            self.reads((*path, "probe"), undo.probe, VARIABLES)
-            self._check_template((*path, "probe", "landed"), undo.probe.landed, VARIABLES | NOW, condition=True)
-        self._check_template((*path, "done_when"), undo.done_when, VARIABLES | NOW, condition=True)
+            self.reads((*path, "probe"), undo.probe, LATER)
+            self._check_template((*path, "probe", "landed"), undo.probe.landed, LATER | NOW, condition=True)
+        self._check_template((*path, "done_when"), undo.done_when, LATER | NOW, condition=True)
         if undo.tool is not None:
             self._check_call(path, undo.tool, undo.args)
             self._check_not_the_call_itself(path, undo)
@@ -149,9 +150,9 @@ class Check:
             self._guard(table.guard)
         if table.probe is not None:
             path: KeyPath = (*self._path, "probe")
-            self.reads(path, table.probe, VARIABLES)
-            self._check_template((*path, "landed"), table.probe.landed, VARIABLES | NOW, condition=True)
-            self._check_template((*path, "result"), table.probe.result, VARIABLES | NOW)
+            self.reads(path, table.probe, LATER)
+            self._check_template((*path, "landed"), table.probe.landed, LATER | NOW, condition=True)
+            self._check_template((*path, "result"), table.probe.result, LATER | NOW)
         self._check_template((*self._path, "approval"), table.approval, BEFORE_INTENT, condition=True)
         if kind is Kind.READ_ONLY and table.approval:
             self._findings.problem((*self._path, "approval"), "a read_only tool is never asked about; drop it")
@@ -189,9 +190,9 @@ class Check:
             if not self._has("capture"):
                 self._findings.problem(path, "nothing is captured that could be unchanged: give the tool a capture")
             return
-        self.reads(path, ReadTable(tool=table.tool, args=table.args), VARIABLES)
+        self.reads(path, ReadTable(tool=table.tool, args=table.args), LATER)
         for name, condition in (("as_left", table.as_left), ("as_before", table.as_before)):
-            self._check_template((*path, name), condition, VARIABLES | NOW, condition=True)
+            self._check_template((*path, name), condition, LATER | NOW, condition=True)
 
     def reads(self, path: KeyPath, table: ReadTable, variables: frozenset[str]) -> None:
         """Check a call of a tool that has to be read-only."""

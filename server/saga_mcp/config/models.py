@@ -152,9 +152,12 @@ class GuardTable(Table):
 
     tool: str | None = Field(None, description="a read of its own; default: the capture is made again and compared")
     args: dict[str, Any] = Field({}, description="its arguments, with `${...}` in them")
-    as_left: Condition = Field(default=False, description="`${...}` over `now`: as the step left it, so it is undone")
+    as_left: Condition = Field(
+        default=False,
+        description="`${...}` over `now`: as the step left it, so it is undone. An error decides only for `now.error`",
+    )
     as_before: Condition = Field(
-        default=False, description="`${...}` over `now`: as before the step, so there is nothing to undo"
+        default=False, description="`${...}` over `now`, likewise: as before the step, so there is nothing to undo"
     )
     ignore_order: bool = Field(default=False, description="of the capture: lists are compared as bags")
 
@@ -190,7 +193,11 @@ class UndoTable(Table):
         default=True, description="whether the entry runs: `${...}`, frozen with the step's outcome"
     )
     tool: str | None = Field(None, description="what is called: `NAME.function`")
-    args: dict[str, Any] = Field({}, description="its arguments, with `${...}` in them")
+    args: dict[str, Any] = Field(
+        {},
+        description="its arguments, with `${...}` in them. `text`, what the call answered, is not stored: after a lost "
+        "reply it is not known",
+    )
     each: str = Field("", description="`${...}` for a list: one call per `item`")
     manual: str | None = Field(None, description="instead of `tool`: what a person has to do; compensation halts there")
     leave: str | None = Field(None, description="instead of `tool`: what stays, by decision")
@@ -214,7 +221,7 @@ class UndoTable(Table):
     )
     probe: UndoProbeTable | None = Field(None, description="asked where the outcome of an attempt is not known")
     done_when: Condition = Field(
-        default=False, description="`${...}` over `now`, the undo's error: it was undone already"
+        default=False, description="`${...}` over `now`, the error that the undo answered: it was undone already"
     )
 
     def clashes(self) -> Iterator[Clash]:

@@ -286,9 +286,11 @@ def _check_whole(path: KeyPath, pair: Pair, name: str, unread: frozenset[str], f
         plan = UndoPlan.of(pair)
     except TemplateError:
         return  # its problems are noted where they stand
+    whose = "undo" if path[0] == "tools" else f"the undo of {name}"
     if not pair.has_probe and "probe" not in unread and any(entry.names_result for entry in plan.entries):
-        whose = "undo" if path[0] == "tools" else f"the undo of {name}"
         findings.warn(path, f"{whose} names result: a lost reply would go to a person; add a probe")
+    if pair.has_probe and any(entry.names_text for entry in plan.entries):
+        findings.warn(path, f"{whose} names text, which no probe tells: a lost reply would go to a person; name result")
 
 
 def _entry(undo: UndoTable, callables: Callables) -> UndoEntry:

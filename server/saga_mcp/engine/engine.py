@@ -168,7 +168,7 @@ class Engine:
             audited_in = (await self.saga(saga_id)).id if audited and saga_id else ""
             return await self._reads.call(tool, args, caller, audited_in, pair.secret)
         pair = self._shop.catalogue.frozen(pair)
-        plan, asked = plan_of(pair, args.json, step_key, caller), asks(pair, args.json)
+        plan, asked = plan_of(pair, args.json, step_key, caller, offered=offered), asks(pair, args.json)
         if not asked:  # else the stored call is what runs, and has to be whole
             plan = await sealed(plan, pair, self._shop.log)
         order = Order(tool=tool, pair=pair, plan=plan, asks=asked)

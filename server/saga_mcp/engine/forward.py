@@ -273,8 +273,7 @@ class Forward:
             if not between or not await self._next_attempt(ticket, pair):
                 break
         if step is not None and is_observed(step) and ticket.saga is not None:
-            text = "" if ticket.answer is None else ticket.answer.text
-            seen = await self._witness.after(ticket.saga, ticket.number, pair, text=text, exact=ticket.exact)
+            seen = await self._witness.after(ticket.saga, ticket.number, pair, text=ticket.text, exact=ticket.exact)
             await self._observe(ticket, seen)
 
     async def _next_attempt(self, ticket: Ticket, pair: Pair) -> bool:
@@ -329,11 +328,14 @@ class Forward:
         ticket.unsent = outcome.reason if isinstance(outcome, Unsent) and not ticket.sent else ""
         match outcome:
             case Landed(answer=answer, exact=exact) as found:
-                ticket.answer, ticket.exact = answer, exact
+                ticket.answer, ticket.text, ticket.exact = answer, answer.text, exact
                 await self._observe(
                     ticket,
                     lambda saga, driving: landed(
-                        saga, number, stored(self._shop.landing(saga, number, found), hiding), driving
+                        saga,
+                        number,
+                        stored(self._shop.landing(saga, number, found, text=answer.text), hiding),
+                        driving,
                     ),
                 )
             case Missed(answer=answer, effect=effect, error=error):

@@ -15,7 +15,7 @@ from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.witness import Left, Witness
 from saga_mcp.engine.workshop import Decider, Workshop
-from saga_mcp.tools.pair import PairUnreadable, Probe
+from saga_mcp.tools.pair import Pair, PairUnreadable
 from saga_mcp.tools.port import Absent, Landed, NoVerdict, ProbeVerdict, StepFacts, Tool
 from saga_tools import Retry
 
@@ -113,18 +113,19 @@ class Probing:
             pair = await self._shop.pair(step)
         except PairUnreadable as unreadable:
             return Asked(NoVerdict(error=str(unreadable)))
-        verdict = await self._said(tool, pair.probe, facts)
+        verdict = await self._said(tool, pair, facts)
         if not isinstance(verdict, Landed) or not pair.looks_after:
             return Asked(verdict)
         left = await self._witness.left(pair, replace(facts, result=verdict.result, known=verdict.known))
-        return Asked(await self._said(tool, pair.probe, facts), left)
+        return Asked(await self._said(tool, pair, facts), left)
 
-    async def _said(self, tool: Tool, probe: Probe | None, facts: StepFacts) -> ProbeVerdict:
+    async def _said(self, tool: Tool, pair: Pair, facts: StepFacts) -> ProbeVerdict:
+        probe = pair.probe
 
         async def ask() -> ProbeVerdict:
             return await (tool.probe(facts) if probe is None else self._shop.looks.probe(probe, facts))
 
-        verdict = await within(tool.pair.timeout_s, ask, self._tasks, self._shop.clock)
+        verdict = await within(pair.timeout_s, ask, self._tasks, self._shop.clock)
         return verdict or NoVerdict(error="the probe did not answer in time")
 
     def _landing(self, saga: Saga, number: int, found: Landed, left: Left, driving: Driving) -> Landing:

@@ -84,6 +84,8 @@ class Ticket:
     """An attempt of it may have reached the tool."""
     unsent: str = ""
     """Why none has, once there will be no further one."""
+    text: str | None = None
+    """What the call answered that did its work."""
     exact: bool = True
     """The result that the log holds is what the tool returned."""
     lock: StepLock | None = None
@@ -192,7 +194,7 @@ Call: TypeAlias = Repeat | AskingCall | AllowedCall
 """What an order turned out to be, in the state in which it was decided."""
 
 
-def plan_of(pair: Pair, args: JsonObject, step_key: str, caller: Caller) -> StepPlan:
+def plan_of(pair: Pair, args: JsonObject, step_key: str, caller: Caller, *, offered: str) -> StepPlan:
     """What is frozen of a call at its intent."""
     return StepPlan(
         tool=pair.tool,
@@ -208,6 +210,7 @@ def plan_of(pair: Pair, args: JsonObject, step_key: str, caller: Caller) -> Step
         looks_after=pair.looks_after,
         step_key=step_key,
         call_id=caller.call_id,
+        offered=offered,
         secret=tuple(name for name in pair.secret if name in args),
         args=args,
     )

@@ -90,14 +90,14 @@ class Witness:
             raise CaptureFailed(pair.tool, reason)
         return sight.image
 
-    async def after(self, saga: Saga, number: int, pair: Pair, *, text: str, exact: bool) -> Decider:
+    async def after(self, saga: Saga, number: int, pair: Pair, *, text: str | None, exact: bool) -> Decider:
         """Read what a step left behind; return what is appended about it.
 
         Args:
             saga: The state with the step's success.
             number: The step.
             pair: As frozen.
-            text: What its answer said.
+            text: What the call answered; None where that is not at hand.
             exact: Whether its result is what the tool returned.
         """
         step = saga.step(number)

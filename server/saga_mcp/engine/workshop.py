@@ -76,8 +76,10 @@ class _Results(Mapping[str, JsonValue]):
 
     def _all(self) -> dict[str, JsonValue]:
         if self._found is None:
-            here = {step.tool: step.result for step in last_succeeded(self._saga, self._step.intent_seq)}
-            self._found = {self._offered(tool): result for tool, result in (self._step.results | here).items()}
+            done = last_succeeded(self._saga, self._step.intent_seq)
+            # By the names that the agent had then: the pair that looks at them was frozen with those.
+            here = {step.plan.offered or self._offered(step.tool): step.result for step in done}
+            self._found = {self._offered(tool): result for tool, result in self._step.results.items()} | here
         return self._found
 
     def __getitem__(self, name: str) -> JsonValue:
@@ -255,7 +257,7 @@ class Workshop:
             await self.clock.sleep(STORE_AGAIN.delay_s(times))
 
     def facts(
-        self, saga: Saga, step: Step, *, result: JsonValue = None, known: bool = False, text: str = ""
+        self, saga: Saga, step: Step, *, result: JsonValue = None, known: bool = False, text: str | None = None
     ) -> StepFacts:
         """What the step's undo and probe may look at."""
         pair = self._pairs.get(step.plan.pair_hash)
@@ -286,15 +288,25 @@ class Workshop:
         """The facts with the result as the log holds it; a person may have seen the effect and not its result."""
         return self.facts(saga, step, result=step.result, known=step.landed is True and step.result is not None)
 
-    def landing(self, saga: Saga, number: int, found: Landed, *, after: JsonValue = None) -> Landing:
-        """A forward action that took effect, with its undo bound to the result, and to what was read after it."""
+    def landing(
+        self, saga: Saga, number: int, found: Landed, *, text: str | None = None, after: JsonValue = None
+    ) -> Landing:
+        """A forward action that took effect, with its undo bound to what is known of it.
+
+        Args:
+            saga: The state before that is stored.
+            number: The step.
+            found: How it is known, and with which result.
+            text: What the call itself answered; None where somebody else says that it took effect.
+            after: What was read after it.
+        """
         step = saga.step(number)
-        facts = self.facts(saga, step, result=found.result, known=True, text=found.answer.text)
+        facts = self.facts(saga, step, result=found.result, known=True, text=text)
         violated = self._violated(saga, step, found.result)
         undo = self._bound(step, replace(facts, exact=found.exact, after=after))
         return Landing(result=found.result, kept=found.kept, undo=undo, violated=violated)
 
-    def undo_after(self, saga: Saga, number: int, *, after: JsonValue, text: str, exact: bool) -> BoundUndo:
+    def undo_after(self, saga: Saga, number: int, *, after: JsonValue, text: str | None, exact: bool) -> BoundUndo:
         """The undo of a step that has landed, bound once more with what was read after it."""
         step = saga.step(number)
         facts = self.facts(saga, step, result=step.result, known=True, text=text)

@@ -17,7 +17,7 @@ from typing import TypeAlias, cast
 from saga_mcp.domain.errors import CaptureFailed
 from saga_mcp.domain.events import StepPlan
 from saga_mcp.domain.values import JsonObject, JsonValue
-from saga_mcp.tools.binding import CannotBind, TemplateError, compile_condition, compile_template
+from saga_mcp.tools.binding import CannotBind, Condition, TemplateError, compile_condition, compile_template
 from saga_mcp.tools.images import digested, image_of, same_image, size_of
 from saga_mcp.tools.pair import Capture, Pair, Probe, ReadCall, UndoEntry
 from saga_mcp.tools.port import (
@@ -115,14 +115,15 @@ class Looks:
         if isinstance(answer, ReadFailed):
             return NotSeen(answer.reason, answer.reached)
         values = values_of(step) | {"now": now_of(answer)}
+        undecided = NotSeen(answer.error or answer.text) if answer.is_error else World.CHANGED
         try:
-            if _holds(guard.as_before, AFTER_OUTCOME | NOW, values):
+            if _says(guard.as_before, answer, values):
                 return World.AS_BEFORE
-            if _holds(guard.as_left, AFTER_OUTCOME | NOW, values):
+            if _says(guard.as_left, answer, values):
                 return World.AS_LEFT
         except _NOT_DECIDED:
-            return World.CHANGED
-        return NotSeen(answer.error or answer.text) if answer.is_error else World.CHANGED
+            pass
+        return undecided
 
     async def _unchanged(
         self, pair: Pair, step: StepFacts, left: Sequence[JsonValue], *, ignore_order: bool
@@ -259,10 +260,16 @@ def _foreseen(call: ReadCall, args: JsonObject, saga_id: str) -> JsonValue:
 
 _NOT_DECIDED = (CannotBind, TemplateError)
 _TEXT_OF_NOW = frozenset({("now",), ("now", "text")})
+_ERROR_OF_NOW = ("now", "error")
 
 
 def done_already(entry: UndoEntry, missed: UndoMissed, context: UndoContext) -> bool:
-    """Whether an undo's error says that there is nothing left to undo (S6.5); in doubt: no."""
+    """Whether an undo's error says that there is nothing left to undo (S6.5); in doubt: no.
+
+    Only its own words can: why nothing was sent, or nothing came back, holds any words, those of `done_when` too.
+    """
+    if not missed.answered:
+        return False
     now: JsonObject = {"text": missed.text or missed.error, "result": missed.result, "error": missed.error}
     try:
         return _holds(entry.done_when, AFTER_OUTCOME | NOW, late_values(context) | {"now": now})
@@ -289,8 +296,7 @@ def _landed(probe: Probe, answer: ReadAnswer | ReadFailed, values: Mapping[str, 
     if isinstance(answer, ReadFailed):
         return None, answer.reason
     condition = compile_condition(probe.landed, variables=AFTER_OUTCOME | NOW)
-    # An error says something only to who asks for it: any other error may have any reason (S4.2).
-    if answer.is_error and ("now", "error") not in condition.paths:
+    if answer.is_error and not _asks_for_errors(condition):
         return None, answer.error
     try:
         return condition.verdict({**values, "now": now_of(answer)}), ""
@@ -307,11 +313,24 @@ def _says_absent(
     """Whether an answer says that nothing is there.
 
     What is there may hold any words, those of an error too: of an answer that is no error its text is not searched.
+    An error, in turn, says so only to who looks at its words.
     """
     compiled = compile_condition(condition, variables=variables)
-    if not answer.is_error and any(path[:2] in _TEXT_OF_NOW for path in compiled.searched):
-        return False
-    return compiled.holds(values)
+    if answer.is_error:
+        looks = _asks_for_errors(compiled) or any(path[:2] in _TEXT_OF_NOW for path in compiled.paths)
+        return looks and compiled.holds(values)
+    return not any(path[:2] in _TEXT_OF_NOW for path in compiled.searched) and compiled.holds(values)
+
+
+def _says(condition: str | bool, answer: ReadAnswer, values: Mapping[str, JsonValue]) -> bool:  # noqa: FBT001 - as a pair has it
+    """Whether an answer says what a guard asks for."""
+    compiled = compile_condition(condition, variables=AFTER_OUTCOME | NOW)
+    return (not answer.is_error or _asks_for_errors(compiled)) and compiled.holds(values)
+
+
+def _asks_for_errors(condition: Condition) -> bool:
+    """Whether an error may decide: any other one than those that it asks for may have any reason (S4.2)."""
+    return _ERROR_OF_NOW in condition.paths
 
 
 def _holds(condition: str | bool, variables: frozenset[str], values: Mapping[str, JsonValue]) -> bool:  # noqa: FBT001 - as a pair has it

@@ -81,7 +81,7 @@ class Undone:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UndoMissed:
-    """The undo answered with an error."""
+    """The undo answered with an error, or nothing was heard of it."""
 
     error: str
     effect: Effect
@@ -91,6 +91,8 @@ class UndoMissed:
     """Name of the upstream that has to come up first; empty where none is known to be down."""
     end_known: bool = True
     """False: there was no answer, and the call may still go on."""
+    answered: bool = False
+    """Whether that is what the undo itself said: then it may mean that there is nothing left to undo."""
     text: str = ""
     """The answer's own text and result, for `done_when`; an error without them speaks for itself."""
     result: JsonValue = None
@@ -152,7 +154,6 @@ class ReadFailed:
 
 
 ReadOutcome: TypeAlias = ReadAnswer | ReadFailed
-
 RegisterUndo: TypeAlias = Callable[[PartSpec], Awaitable[None]]
 """Registers the undo of one part of a running call, with its limits; durable when it returns (S6.2)."""
 
@@ -171,10 +172,10 @@ class StepFacts:
     """Names of the arguments that were not stored."""
     result: JsonValue = None
     known: bool = False
-    """Whether there is a result."""
     exact: bool = True
-    """Whether it is what the tool returned."""
-    text: str = ""
+    """Whether there is a result, and whether it is what the tool returned."""
+    text: str | None = None
+    """What the call itself answered; None: not at hand, as it is not stored."""
     capture: JsonValue = None
     """What was there before it: `found`, `result`, `text`."""
     image: JsonValue = None

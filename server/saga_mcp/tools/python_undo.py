@@ -160,4 +160,5 @@ def _undo_outcome(ended: Ended, effect: Effect) -> UndoOutcome:
     if isinstance(error, CannotUndo):
         return GivesUp(message=describe(error))
     known_absent = isinstance(error, NoEffect) or not ended.started
-    return UndoMissed(error=describe(error), effect=Effect.NONE if known_absent else effect)
+    effect = Effect.NONE if known_absent else effect
+    return UndoMissed(error=describe(error), effect=effect, answered=ended.started)

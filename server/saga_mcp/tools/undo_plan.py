@@ -78,6 +78,16 @@ class PlannedEntry:
         return self.entry.needs_result or bool((self.names - self.when.names) & _OF_RESULT)
 
     @property
+    def names_text(self) -> bool:
+        """Whether it can only be built from what the call itself answered, which no probe and no person tells."""
+        return "text" in self.names
+
+    @property
+    def needed(self) -> frozenset[str]:
+        """Variables without which it cannot be built, where it is chosen."""
+        return self.names | {"result"} if self.entry.needs_result else self.names
+
+    @property
     def names(self) -> frozenset[str]:
         """All variables that it looks at."""
         each = self.each.names if self.each else frozenset[str]()
@@ -176,27 +186,35 @@ class UndoPlan:
         """
         if not self.entries:
             return BoundUndo()
-        usable, lacks = step.known and step.exact, _UNKNOWN if step.exact else _ALTERED
         values = values_of(step, with_results=any("results" in planned.names for planned in self.entries))
         parts: list[PartSpec] = []
         held = False
         for planned in self.entries:
             try:
-                if not usable and planned.when.names & _OF_RESULT:
-                    return _unbuilt(f"undo[{planned.number}].when needs the result, {lacks}")
-                if step.after is None and "after" in planned.names:
-                    return _unbuilt(f"undo[{planned.number}] needs what was read after the step, which is not known")
+                if lacks := _lacking(step, planned.when.names):
+                    return _unbuilt(f"undo[{planned.number}].when needs {lacks}")
                 if not planned.when.holds(values):
                     continue
                 held = True
-                if not usable and planned.names_result:
-                    return _unbuilt(f"undo[{planned.number}] needs the result, {lacks}")
+                if lacks := _lacking(step, planned.needed):
+                    return _unbuilt(f"undo[{planned.number}] needs {lacks}")
                 if not step.exact and planned.entry.tool in readers:
-                    return _unbuilt(f"undo[{planned.number}] may read the result, {lacks}")
+                    return _unbuilt(f"undo[{planned.number}] may read the result, {_ALTERED}")
                 parts.extend(planned.parts(values))
             except CannotBind as unbound:
                 return _unbuilt(f"undo[{planned.number}]: {unbound}")
         return BoundUndo(parts=tuple(parts)) if held else _unbuilt(_NONE_APPLIES)
+
+
+def _lacking(step: StepFacts, names: frozenset[str]) -> str:
+    """Which of these variables is not to be had of a step; empty: none."""
+    if names & _OF_RESULT and not (step.known and step.exact):
+        return f"the result, {_UNKNOWN if step.exact else _ALTERED}"
+    if "text" in names and step.text is None:
+        return f"what the call answered, {_UNKNOWN}"
+    if "after" in names and step.after is None:
+        return f"what was read after the step, {_UNKNOWN}"
+    return ""
 
 
 def _unbuilt(reason: str) -> BoundUndo:

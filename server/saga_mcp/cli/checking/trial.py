@@ -33,8 +33,8 @@ class Given:
     """A result to work with."""
 
     result: JsonValue
-    text: str = ""
-    """What the answer says besides."""
+    text: str | None = None
+    """What the answer says besides; None: nobody has said."""
     is_sample: bool
     """It was made from the schema, and is not what anybody said."""
 
@@ -164,7 +164,7 @@ def _after(facts: StepFacts, seen: Seen | NotSeen | None, given: Given | None) -
         args=facts.args,
         result=given.result if given else None,
         known=given is not None,
-        text=given.text if given else "",
+        text=given.text if given else None,
         capture=cast("JsonValue", seen.image) if isinstance(seen, Seen) else None,
     )
 
@@ -212,15 +212,16 @@ def _lost(catalogue: Catalogue, pair: Pair, facts: StepFacts) -> tuple[str, bool
         return "it would be sent again with the same key until it succeeds", True
     again = "it would be sent again with the same key; then " if pair.idempotent and pair.retry.attempts > 1 else ""
     unbuilt = catalogue.bind(pair, facts).build_error
-    by_result = any(planned.names_result for planned in UndoPlan.of(pair).entries)
+    plan = UndoPlan.of(pair)
+    by_result = any(planned.names_result for planned in plan.entries)
+    by_text = any(planned.names_text for planned in plan.entries)
     if pair.has_probe:
         asked = f"{again}{pair.probe.call.tool if pair.probe else 'its probe'} would be asked whether it happened"
-        blind = by_result and pair.probe is not None and pair.probe.result is None
-        return (
-            (f"{asked}, but not with which result, which its undo needs: a person is asked", False)
-            if blind
-            else (asked, True)
-        )
+        if by_text:
+            return f"{asked}, but not what it answered, which its undo needs: a person is asked", False
+        if by_result and pair.probe is not None and pair.probe.result is None:
+            return f"{asked}, but not with which result, which its undo needs: a person is asked", False
+        return asked, True
     if pair.kind is Kind.PIVOT:
         return f"{again}a person would be asked whether it happened: it has no probe", False
     if unbuilt:

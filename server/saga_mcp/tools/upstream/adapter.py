@@ -233,9 +233,15 @@ class UpstreamUndo:
                 read = answers.read(raw, decoded)
                 if read.effect is None:
                     return Undone(answer=read.answer.text)
-                return UndoMissed(error=read.error, effect=read.effect, text=read.answer.text, result=read.result)
+                return UndoMissed(
+                    error=read.error,
+                    effect=read.effect,
+                    answered=not read.undecided,
+                    text=read.answer.text,
+                    result=read.result,
+                )
             case Declined(code=code, message=message):
-                return UndoMissed(error=message, effect=answers.declined(code, message, decoded))
+                return UndoMissed(error=message, effect=answers.declined(code, message, decoded), answered=True)
             case NotSent(reason=reason):
                 return UndoMissed(error=reason, effect=Effect.NONE, counted=False)
             case Broken(reason=reason, end_known=end_known):
@@ -270,7 +276,7 @@ class UpstreamReader:
         match heard:
             case Answered(result=raw):
                 read = answers.read(raw, args)
-                if read.effect is Effect.UNKNOWN and not read.answer.is_error:
+                if read.undecided:
                     return ReadFailed(reason=read.error)
                 failed = read.effect is not None
                 result = None if failed else read.result

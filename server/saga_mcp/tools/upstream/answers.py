@@ -33,6 +33,8 @@ class Answer:
     effect: Effect | None = None
     """None: it did its work; else what is known of a failed one's effect."""
     error: str = ""
+    undecided: bool = False
+    """Whether it did its work could not be told: it is no error of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +86,7 @@ class Answers:
         if not failed and not doubt:
             return Answer(answer=answer, result=result)
         if not answer.is_error and doubt:
-            return Answer(answer=answer, result=result, effect=Effect.UNKNOWN, error=doubt)
+            return Answer(answer=answer, result=result, effect=Effect.UNKNOWN, error=doubt, undecided=True)
         error = answer.text[:_LONGEST_ERROR] or "the tool says that it failed"
         return Answer(answer=answer, result=result, effect=self._effect(values), error=error)
 
@@ -108,14 +110,14 @@ class Answers:
 
 def tool_answer(raw: JsonObject) -> ToolAnswer:
     """Return a result of the protocol as the port knows it; what it lacks is left out."""
-    content = raw.get("content")
+    content, is_error = raw.get("content"), raw.get("isError")
     meta = raw.get("_meta")
     blocks = cast("list[object]", content) if isinstance(content, list) else []
     return ToolAnswer(
         content=tuple(cast("JsonObject", block) for block in blocks if isinstance(block, dict)),
         structured=raw.get("structuredContent"),
         has_structured=raw.get("structuredContent") is not None,
-        is_error=raw.get("isError") is True,
+        is_error=is_error is not None and is_error is not False,  # what is no boolean is no success either
         meta=meta if isinstance(meta, dict) else None,
     )
 
