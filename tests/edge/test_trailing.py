@@ -287,3 +287,15 @@ def test_text_from_outside_cannot_steer_a_terminal_or_break_the_line() -> None:
     said = trailing(Look.at(saga), 1, str)
     assert "step 1 shop.\\x1b[2J\\u202eact\\n failed" in said
     assert said.isprintable()
+
+
+def test_what_stays_by_decision_does_not_count_as_undone() -> None:
+    saga = saga_of(
+        intended(1),
+        succeeded(1, PartAction.CALL),
+        intended(2),
+        succeeded(2, PartAction.LEAVE, "it rang"),
+        AbortRequested(cause="agent"),
+        UndoSucceeded(step=2, part="1", answer="it rang"),
+    )
+    assert "0 of 2 undone, 1 stays so far." in trailing(Look.at(saga), 0, str)

@@ -258,3 +258,21 @@ async def test_a_saga_that_is_not_at_rest_is_not_wiped(log: SqlSagaLog) -> None:
     decided = await log.decide("sg-a", wiping)
     assert decided.saga is decided.before
     assert (await log.load("sg-a")).steps[0].plan.args == {"card": "4111"}
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("phase", "committed"), ("state", "committed"), ("open", 0), ("items", 7), ("realm", "other"), ("purpose", "x")],
+)
+async def test_a_row_that_says_something_else_than_its_events_is_named(
+    log: SqlSagaLog, path: Path, column: str, value: object
+) -> None:
+    """An open saga would be in no list, and nobody would drive it."""
+    await log.decide("sg-a", opening(purpose="a trip"))
+    await log.decide("sg-a", intending())
+    assert (await checked(log, "sg-a")).as_written
+    with by_hand(path) as raw:
+        raw.execute(f"UPDATE saga SET {column} = ?", (value,))
+    found = await checked(log, "sg-a")
+    assert (found.broken, found.as_written) == (None, False)
+    assert found.row_differs.startswith(f"{column} {value!r}, not ")

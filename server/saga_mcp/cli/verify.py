@@ -39,7 +39,7 @@ async def _verify(ground: Ground, saga_id: str | None, output: Output) -> None:
         checked = [found for name in names if (found := await log.check(name)) is not None]
     if saga_id is not None and not checked:
         raise CommandFailed(f"There is no saga {saga_id} in {ground.database}.", code="saga_not_found")
-    broken = [each for each in checked if each.broken is not None]
+    broken = [each for each in checked if not each.as_written]
     if output.as_json:
         output.json({"database": ground.database, "sagas": [_json(each) for each in checked], "broken": len(broken)})
     else:
@@ -51,7 +51,7 @@ async def _verify(ground: Ground, saga_id: str | None, output: Output) -> None:
 def _text(ground: Ground, checked: list[Checked], broken: list[Checked], output: Output) -> None:
     for each in broken:
         output.text(f"{each.saga_id}  {words(each)}")
-    if broken:
+    if any(each.broken for each in broken):
         output.text("", "What comes after that event in its saga is not vouched for either.")
     uncovered = sum(each.uncovered for each in checked)
     if uncovered:
@@ -67,7 +67,11 @@ def _text(ground: Ground, checked: list[Checked], broken: list[Checked], output:
 
 def words(checked: Checked) -> str:
     """What is wrong with a saga; empty: nothing."""
-    return "" if checked.broken is None else f"event {checked.broken.seq} {checked.broken.why}"
+    if checked.broken is not None:
+        return f"event {checked.broken.seq} {checked.broken.why}"
+    if checked.row_differs:
+        return f"the row that lists are made of says {checked.row_differs}, which its events give; they are as written"
+    return ""
 
 
 def _json(checked: Checked) -> JsonObject:
@@ -75,7 +79,7 @@ def _json(checked: Checked) -> JsonObject:
     return {
         "id": checked.saga_id,
         "realm": checked.realm,
-        "ok": broken is None,
+        "ok": checked.as_written,
         "events": checked.events,
         "not_covered": checked.uncovered,
         "wiped": checked.wiped,

@@ -167,10 +167,11 @@ def _reporting(report: Report) -> OnProgress:
 
     async def tell(saga: Saga) -> None:
         nonlocal last
-        settled, steps = wording.progress(tally(saga))
+        count = tally(saga)
+        settled, steps = wording.progress(count)
         if settled > last:
             last = settled
-            await report(settled, steps, wording.undone_so_far(settled, steps))
+            await report(settled, steps, wording.undone_so_far(count))
 
     return tell
 

@@ -124,7 +124,7 @@ def _revert_words(look: Look, names: Names) -> str:
 
 def _so_far(look: Look, names: Names) -> str:
     waits = "" if look.held is None else f" {_held_words(*look.held, names)}"
-    return f"{undone_so_far(*progress(look.tally))} so far.{waits} {_GOING_ON}"
+    return f"{undone_so_far(look.tally)} so far.{waits} {_GOING_ON}"
 
 
 _GOING_ON = "Closed to new calls. saga_status tells the end."
@@ -184,9 +184,11 @@ def progress(count: Tally) -> tuple[int, int]:
     return settled, settled + count.open + count.running
 
 
-def undone_so_far(settled: int, steps: int) -> str:
-    """E.g. `3 of 12 undone`."""
-    return f"{settled} of {steps} undone"
+def undone_so_far(count: Tally) -> str:
+    """E.g. `3 of 12 undone, 1 stays`."""
+    _, steps = progress(count)
+    stays = count.residue + count.exempt
+    return f"{count.undone + count.by_person} of {steps} undone{f', {stays} stays' if stays else ''}"
 
 
 def why(saga: Saga, names: Names) -> str:

@@ -27,6 +27,13 @@ class Checked:
     """The last link, in hex; empty: none of it is covered."""
     broken: Broken | None
     """The first event that is not as it was written; None: all that are covered are."""
+    row_differs: str = ""
+    """Where the saga's row, of which lists are made, does not say what its events give; empty: nowhere."""
+
+    @property
+    def as_written(self) -> bool:
+        """Whether nothing was found that somebody changed."""
+        return self.broken is None and not self.row_differs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

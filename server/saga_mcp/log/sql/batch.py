@@ -28,7 +28,6 @@ from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ColumnElement
 
-from saga_mcp.domain import attention, duties
 from saga_mcp.domain.alerts import Alert, alerts
 from saga_mcp.domain.draft import after
 from saga_mcp.domain.errors import LogConflict, SagaNotFound, SagaQuarantined
@@ -44,6 +43,7 @@ from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.outbox import OutboxRows
 from saga_mcp.log.sql.pauses import Pauses
+from saga_mcp.log.sql.projection import identity, projection
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.rows import NO_VALUES, EventRows
 from saga_mcp.log.sql.tables import EPOCH, log_key, log_meta, pair, realm, saga, saga_event
@@ -300,19 +300,14 @@ class Batches:
     def _swap(self, connection: Connection, draft: _Draft) -> bool:
         """Move the row to what was drafted; False: it is no longer where the draft began."""
         old, new = draft.before, draft.saga
-        row = {**_projection(new, self._clock()), "head": draft.head}
+        row = {**projection(new, self._clock()), "head": draft.head}
         if old.opened:
             if not row["open"]:
                 self._holds.free(connection, new)
             return self._move.run(connection, {**row, "row_id": old.id, "row_seq": old.seq}) == 1
         values = {
             **row,
-            "id": new.id,
-            "realm": new.realm,
-            "caller": new.caller,
-            "conversation": new.conversation,
-            "key": new.key,
-            "purpose": new.purpose,
+            **identity(new),
             "opened_at": row["updated_at"],
             "chained_from": 1,
         }
@@ -330,28 +325,6 @@ class Batches:
         holder: str | None = connection.execute(statement).scalar()
         if holder is not None:
             raise SagaKeyTaken(new.key, holder)
-
-
-def _projection(state: Saga, at: float) -> dict[str, Any]:
-    items = len(attention.items(state))
-    return {
-        "phase": state.phase.value,
-        # Only an item can make it anything but the phase (S2.2), and looking for items walks all steps.
-        "state": attention.reported_state(state) if items else state.phase.value,
-        "driver": state.driver,
-        "busy": duties.busy(state),
-        "open": not state.final or items > 0,
-        "items": items,
-        "steps": len(state.steps),
-        "seq": state.seq,
-        "updated_at": at,
-        "reverted_by": " ".join(other.revert for other in state.reverted),
-        "idles": attention.idles(state),
-        "of_realm": state.realm,
-        "ends": state.final,
-        "wipes": state.wiped,
-        "now": at,
-    }
 
 
 _MOVED = ("phase", "state", "driver", "busy", "open", "items", "steps", "seq", "updated_at", "reverted_by", "head")

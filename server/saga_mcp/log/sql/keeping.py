@@ -20,6 +20,7 @@ from saga_mcp.log.chain import Row as SagaRow
 from saga_mcp.log.keeping import Checked, Ended
 from saga_mcp.log.sealing import LogKeyMissing, Sealed
 from saga_mcp.log.sql.hot import execute, fetch
+from saga_mcp.log.sql.projection import differs
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.rows import EventRows
 from saga_mcp.log.sql.tables import hold, log_key, outbox, saga, saga_event, tombstone
@@ -31,7 +32,7 @@ def saga_ids(connection: Connection) -> Sequence[str]:
         return connection.execute(union(select(saga.c.id), select(saga_event.c.saga_id)).order_by("id")).scalars().all()
 
 
-def check_saga(connection: Connection, rows: EventRows, saga_id: str) -> Checked | None:
+def check_saga(connection: Connection, reads: Reads, rows: EventRows, saga_id: str) -> Checked | None:
     """See `LogKeeping.check`."""
     with connection.begin(), _any_text(connection):
         row = connection.execute(_as_stored(saga).where(saga.c.id == saga_id)).first()
@@ -46,6 +47,7 @@ def check_saga(connection: Connection, rows: EventRows, saga_id: str) -> Checked
         chained_from=1 if row is None else row.chained_from,
         wiped=row is not None and row.wiped_at is not None,
     )
+    broken = check(known, _links(events, rows))
     return Checked(
         saga_id=saga_id,
         realm="" if row is None else row.realm,
@@ -53,8 +55,18 @@ def check_saga(connection: Connection, rows: EventRows, saga_id: str) -> Checked
         uncovered=min(known.chained_from - 1, len(events)),
         wiped=known.wiped,
         head="" if known.head is None else known.head.hex(),
-        broken=check(known, _links(events, rows)),
+        broken=broken,
+        row_differs="" if row is None or broken is not None else _row_differs(connection, reads, row),
     )
+
+
+def _row_differs(connection: Connection, reads: Reads, row: Row[Any]) -> str:
+    try:
+        with connection.begin():
+            state = reads.current(connection, row.id).saga
+    except SagaQuarantined:  # nobody can tell what its row should say
+        return ""
+    return differs(row._asdict(), state)
 
 
 def _as_stored(table: Table) -> Select[*tuple[Any, ...]]:
@@ -124,8 +136,8 @@ def ended(
 def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, now: float) -> str:
     """See `LogKeeping.prune`."""
     try:
-        checked = check_saga(connection, rows, saga_id)
-        if checked is None or checked.broken is not None:
+        checked = check_saga(connection, reads, rows, saga_id)
+        if checked is None or not checked.as_written:
             return "it is not as it was written: saga-mcp verify"
         with connection.begin():
             return _prune(connection, reads.current(connection, saga_id).saga, now)

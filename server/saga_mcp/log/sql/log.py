@@ -195,7 +195,7 @@ class SqlSagaLog:
 
     async def check(self, saga_id: str) -> Checked | None:
         """See `LogKeeping.check`."""
-        return await self._read(lambda connection: keeping.check_saga(connection, self._rows, saga_id))
+        return await self._read(lambda connection: keeping.check_saga(connection, self._reads, self._rows, saga_id))
 
     async def ended(
         self, realm: str, before: float, *, committed_before: float, with_values: bool = False

@@ -1,0 +1,53 @@
+"""What a saga's row says of it, by its events: what is written there, and what `verify` holds the row against."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from saga_mcp.domain import attention, duties
+from saga_mcp.domain.state import Saga
+
+_LISTED = ("phase", "state", "open", "items", "steps", "reverted_by")
+"""By which sagas are found and shown in lists."""
+
+
+def identity(state: Saga) -> dict[str, Any]:
+    """What never changes."""
+    return {
+        "id": state.id,
+        "realm": state.realm,
+        "caller": state.caller,
+        "conversation": state.conversation,
+        "key": state.key,
+        "purpose": state.purpose,
+    }
+
+
+def projection(state: Saga, at: float) -> dict[str, Any]:
+    """What changes with the events."""
+    items = len(attention.items(state))
+    return {
+        "phase": state.phase.value,
+        # Only an item can make it anything but the phase (S2.2), and looking for items walks all steps.
+        "state": attention.reported_state(state) if items else state.phase.value,
+        "driver": state.driver,
+        "busy": duties.busy(state),
+        "open": not state.final or items > 0,
+        "items": items,
+        "steps": len(state.steps),
+        "seq": state.seq,
+        "updated_at": at,
+        "reverted_by": " ".join(other.revert for other in state.reverted),
+        "idles": attention.idles(state),
+        "of_realm": state.realm,
+        "ends": state.final,
+        "wipes": state.wiped,
+        "now": at,
+    }
+
+
+def differs(row: Mapping[str, Any], state: Saga) -> str:
+    """Return in which column a row is not what the events give, and how; empty: in none that lists are made of."""
+    given = {**identity(state), **{name: value for name, value in projection(state, 0.0).items() if name in _LISTED}}
+    return next((f"{name} {row[name]!r}, not {value!r}" for name, value in given.items() if row[name] != value), "")
