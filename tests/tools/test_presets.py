@@ -157,6 +157,7 @@ MEMORY = "@modelcontextprotocol/server-memory"
         ("git", "mcp-server-git --repository /repo", ""),
         ("github", "docker run -i --rm ghcr.io/github/github-mcp-server", "ghcr.io/github/github-mcp-server:v1.9.0"),
         ("github", "docker run -i --rm ghcr.io/github/github-mcp-server:v1.9.1", ""),
+        ("github", "docker run -i --rm ghcr.io/github/github-mcp-server@sha256:e854", ""),
     ],
 )
 def test_a_command_that_starts_whatever_is_the_newest_is_told_from_one_that_names_a_version(

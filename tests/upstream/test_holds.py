@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import anyio
 import pytest
-from tests.upstream.desk import Agent, Desk, Result, raw
+from tests.upstream.desk import Agent, Desk, Result, eventually, raw
 
 HELD = """
 [tools."ledger.add"]
@@ -114,6 +114,25 @@ async def test_what_a_saga_holds_is_shown_to_the_agent_and_to_a_person_until_it_
         assert await shown(held, first) == []
         _, text = await held.run("show", first)
         assert "holds" not in text
+
+
+async def test_an_allowed_call_that_waits_for_what_another_saga_holds_names_that_saga(desk: Desk) -> None:
+    desk.configure(HELD + "approval = true\n")
+    async with desk.serve() as agent:
+        await agent.until_up()
+        first, second = await agent.begin(), await agent.begin()
+        await agent.call("ledger_add", item="a", saga_id=first)
+        asked = await agent.call("ledger_say", text="a", saga_id=second)
+        assert asked.facts["code"] == "approval_needed"
+        code, text = await desk.run("approve", f"{second}.1", "--yes")
+        assert code == 0, text
+        _, text = await desk.run("show", second)
+        assert f'and waits for "item:a", which saga {first} holds' in text
+        _, text = await desk.run("show", second, "--json")
+        (waits,) = json.loads(text)["waits"]
+        assert (waits["waits_for"], waits["holder"]) == ("resource", first)
+        await agent.call("saga_commit", saga_id=first)
+        await eventually(lambda: "say a" in desk.did)
 
 
 async def shown(desk: Desk, saga_id: str) -> list[dict[str, object]]:

@@ -15,7 +15,7 @@ from saga_mcp.cli.look import load, split_name, where, who_goes_on
 from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
 from saga_mcp.cli.output import CommandFailed, Output, wrong_usage
 from saga_mcp.cli.present import look_again
-from saga_mcp.cli.standing import Standing, frozen_pairs, standing
+from saga_mcp.cli.standing import Standing, frozen_pairs, other_holders, standing
 from saga_mcp.cli.timeline import timeline, timeline_json
 from saga_mcp.domain.attention import items, summary
 from saga_mcp.domain.duties import busy
@@ -64,7 +64,8 @@ def show(  # noqa: PLR0913 - its options
             pairs = await frozen_pairs(log, [*saga.loose_steps, *again])
             # What is shown lacks the secrets that a read may need.
             whole = await log.load(saga.id) if again else saga
-            stands = standing(saga, records, pairs, ground.alive(), await log.paused(ground.realm))
+            paused, held = await log.paused(ground.realm), await other_holders(log, saga)
+            stands = standing(saga, records, pairs, ground.alive(), paused, held)
         now = await look_again(ground, whole, [whole.step(each.number) for each in again], pairs) if again else {}
         if step is not None:
             records = [record for record in records if getattr(record.event, "step", 0) == step]

@@ -47,8 +47,8 @@ class Wait:
 
     step: int
     kind: str
-    """`call`, `attempt`, `doubt`, `approval`, `send`, `undo`, `undo_attempt`, `undo_doubt`, `upstream`, `paused` or
-    `person`."""
+    """`call`, `attempt`, `doubt`, `approval`, `send`, `resource`, `undo`, `undo_attempt`, `undo_doubt`, `upstream`,
+    `paused` or `person`."""
     words: str
     since: float | None = None
     until: float | None = None
@@ -57,6 +57,8 @@ class Wait:
     """The living process that has it in hand."""
     behind: tuple[int, ...] = ()
     """Older steps, which are undone only after it."""
+    holder: str = ""
+    """The saga that has to end first."""
 
     def json(self) -> JsonObject:
         """For programs."""
@@ -67,6 +69,7 @@ class Wait:
             "until": None if self.until is None else utc_time(self.until),
             "pid": self.pid,
             "behind": [*self.behind],
+            "holder": self.holder or None,
         }
 
     def line(self) -> str:
@@ -110,12 +113,24 @@ async def frozen_pairs(log: SagaLog, steps: Iterable[Step]) -> Pairs:
     return pairs
 
 
+async def other_holders(log: SagaLog, saga: Saga) -> Mapping[str, str]:
+    """The other sagas that hold what allowed calls of this one wait for, by that."""
+    found: dict[str, str] = {}
+    for step in saga.loose_steps:
+        if step.state is StepState.AWAITING_APPROVAL and step.approved and step.plan.resource:
+            holder = await log.holder(saga.realm, step.plan.resource)
+            if holder is not None and holder.saga_id != saga.id:
+                found[step.plan.resource] = holder.saga_id
+    return found
+
+
 def standing(
     saga: Saga,
     records: Sequence[Record],
     pairs: Pairs,
     alive: Sequence[LivingOwner],
     paused: Mapping[str, Pause],
+    holders: Mapping[str, str],
 ) -> Standing:
     """Why a saga is not at rest.
 
@@ -125,8 +140,10 @@ def standing(
         pairs: Of its loose steps at least.
         alive: Who uses its log now.
         paused: What a person has paused, by tool.
+        holders: Which other saga holds what a call of it waits for.
     """
-    teller = _Teller(saga, records, pairs, {owner.id: owner.pid for owner in alive}, held_undo(saga, paused))
+    pids = {owner.id: owner.pid for owner in alive}
+    teller = _Teller(saga, records, pairs, pids, held_undo(saga, paused), holders)
     going = busy(saga)
     driver = teller.alive.get(saga.driver) if going else None
     return Standing(going, driver, tuple(chain.from_iterable(map(teller.of, saga.loose_steps))))
@@ -139,6 +156,7 @@ class _Teller:
     pairs: Pairs
     alive: Mapping[str, int]
     held: tuple[Step, Pause] | None
+    holders: Mapping[str, str]
 
     def of(self, step: Step) -> Iterator[Wait]:
         """What one step waits for."""
@@ -204,6 +222,10 @@ class _Teller:
     def _question(self, step: Step) -> Wait:
         if step.approved:
             since = self._last(step, StepApproved)
+            if (holder := self.holders.get(step.plan.resource)) is not None:
+                what = f'"{escape(step.plan.resource)}", which saga {holder} holds'
+                words = f"its call was allowed{_at(since)}, and waits for {what}"
+                return Wait(step=step.number, kind="resource", words=words, since=since, holder=holder)
             words = f"its call was allowed{_at(since)}, and waits for what is before it to be settled"
             return Wait(step=step.number, kind="send", words=words, since=since)
         since = self._last(step, StepAwaitingApproval)

@@ -19,6 +19,8 @@ _FETCH = {
     **dict.fromkeys(("docker", "podman"), ":v"),
 }
 """Programs that fetch what they start, and what stands between a package and its version for each."""
+_VERSION = re.compile(r"[@:=~^v]*\d|@sha256:")
+"""A version or a digest, and not the name of whatever is the newest, or a bound below only."""
 
 
 def pinned(preset: Preset, words: Sequence[str]) -> str:
@@ -36,7 +38,7 @@ def pinned(preset: Preset, words: Sequence[str]) -> str:
     package = re.compile(rf"{re.escape(preset.package)}(?P<extras>\[[^]]*\])?(?P<version>[@=:~<>!].*)?")
     for word in words if mark else ():
         found = package.fullmatch(word)
-        if found is not None and not (found["version"] or "").lstrip("@:=~^v")[:1].isdigit():
+        if found is not None and not _VERSION.match(found["version"] or ""):
             return f"{preset.package}{found['extras'] or ''}{mark}{preset.checked}"
     return ""
 
