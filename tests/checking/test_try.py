@@ -166,4 +166,4 @@ async def test_check_says_what_only_undos_call(tmp_path: Path) -> None:
         config.write(f'[python.crm]\npath = "crm.py"\nfunctions = ["add", "drop"]\n{pair}')
     _, said = await ledger.run("check", "--offline")
     (row,) = [line.split("  ") for line in said.splitlines() if line.startswith("crm.drop")]
-    assert [cell.strip() for cell in row if cell.strip()] == ["crm.drop", "-", "undo only", "-"]
+    assert [cell.strip() for cell in row if cell.strip()] == ["crm.drop", "-", "undo only", "-", "-"]

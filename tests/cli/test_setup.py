@@ -103,8 +103,8 @@ def test_check_lists_the_pairs_and_says_which_log(project: Project) -> None:
     answer = project.run("check")
     assert answer.code == 0
     lines = {line.split()[0]: line.split()[1:] for line in answer.out.splitlines() if line.startswith("shop.")}
-    assert lines["shop.book"] == ["book", "compensable", "shop.cancel"]
-    assert lines["shop.ship"] == ["ship", "pivot", "none:", "point", "of", "no", "return"]
+    assert lines["shop.book"] == ["book", "compensable", "-", "shop.cancel"]
+    assert lines["shop.ship"] == ["ship", "pivot", "-", "none:", "point", "of", "no", "return"]
     assert str(project.folder / "saga.db") in answer.out
     assert answer.out.startswith("saga.toml: 0 errors, 1 warning\n")
     assert "the undo of pay names result" in answer.out
