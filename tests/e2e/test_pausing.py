@@ -96,3 +96,32 @@ async def test_everything_that_a_dead_service_left_behind_tries_again_with_one_c
     assert "refund(7)" not in product.world.order
     code, said = await product.run("retry", "--all", f"{doubtful}.1", "--yes")
     assert code == 2
+
+
+async def test_a_call_that_is_allowed_while_its_tool_is_paused_says_so_everywhere(product: Product) -> None:
+    product.configure(saga="reply_within_s = 1", tools='[tools."ledger.reserve"]\napproval = true\n')
+    async with product.serve() as agent:
+        asked = await agent.call("reserve", item="a")
+        saga = asked.saga_id
+        await product.run("pause", "--tool", "reserve", "--by", "ann", "--yes")
+        code, said = await product.run("approve", f"{saga}.1", "--yes")
+        assert code == 0, said
+        again = await agent.call("reserve", saga_id=saga, item="a")
+        assert (again.code, "ann has paused reserve" in again.text) == ("tool_paused", True), again.text
+        refused = await agent.call("saga_commit", saga_id=saga)
+        assert "step 1 reserve was allowed and waits to be sent" in refused.text
+        status = await agent.status(saga)
+        assert status["next"][0].startswith("Tell the user: the allowed call of step 1 reserve waits, because ann")
+        _, said = await product.run("show", f"{saga}.1")
+        assert "and waits: ledger.reserve is paused by ann" in said
+        assert product.world.order == []
+        await product.run("resume", "--tool", "reserve", "--yes")
+        await agent.at_rest(saga)
+    assert product.world.order == ["reserve(a)"]
+
+
+async def test_what_only_reads_is_not_paused(product: Product) -> None:
+    async with product.serve() as agent:
+        await agent.call("reserve", item="a")
+        code, said = await product.run("pause", "--tool", "balance", "--yes")
+        assert (code, "only reads" in said) == (2, True), said

@@ -26,7 +26,7 @@ from saga_mcp.cli.options import (
 from saga_mcp.cli.output import CommandFailed, Exit, Output, age, wrong_usage
 from saga_mcp.config.problems import did_you_mean
 from saga_mcp.domain.pausing import Pause
-from saga_mcp.domain.values import JsonObject
+from saga_mcp.domain.values import JsonObject, Kind
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.outages import utc
 
@@ -56,6 +56,7 @@ def pause(
     require_answerable(yes=yes, as_json=as_json)
     ground = stand_on(config, code=False)
     name = tool_named(config, ground, tool)
+    _require_writes(config, name)
     who = person(by)
     ask(f"Stop all calls of {escape(name)}, in the name of {who}?", yes=yes)
     wanted = Pause(tool=name, by=escape(who), note=escape(note[:_LONGEST_NOTE]), at=time.time())
@@ -129,6 +130,17 @@ def tool_named(config: Path | None, ground: Ground, given: str) -> str:
             f"There is no tool {given} in {ground.path}{did_you_mean(given, [*names, *offered])}. Nothing was changed."
         )
     return name
+
+
+def _require_writes(config: Path | None, name: str) -> None:
+    seen = survey(config)
+    pairs = [tool.pair for registry in seen.registries for tool in registry.tools]
+    pairs += [tool.pair for upstream in seen.upstreams for tool in upstream.tools]
+    if any(pair.tool == name and pair.kind is Kind.READ_ONLY for pair in pairs):
+        wrong_usage(
+            f"{escape(name)} only reads, and reads are not held: captures, guards and probes need them. Take it out of "
+            "what agents are offered (offer = false). Nothing was changed."
+        )
 
 
 def words(held: Pause) -> str:

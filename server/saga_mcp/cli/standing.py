@@ -25,7 +25,7 @@ from saga_mcp.domain.events import (
     UndoFellInDoubt,
     UndoIntended,
 )
-from saga_mcp.domain.pausing import Pause, held_undo
+from saga_mcp.domain.pausing import Pause, held_call, held_undo
 from saga_mcp.domain.rollback import next_undo
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import JsonObject, PartState, Phase, StepState
@@ -143,7 +143,8 @@ def standing(
         holders: Which other saga holds what a call of it waits for.
     """
     pids = {owner.id: owner.pid for owner in alive}
-    teller = _Teller(saga, records, pairs, pids, held_undo(saga, paused), holders)
+    held = held_undo(saga, paused) or held_call(saga, paused)
+    teller = _Teller(saga, records, pairs, pids, held, holders)
     going = busy(saga)
     driver = teller.alive.get(saga.driver) if going else None
     return Standing(going, driver, tuple(chain.from_iterable(map(teller.of, saga.loose_steps))))
@@ -222,6 +223,9 @@ class _Teller:
     def _question(self, step: Step) -> Wait:
         if step.approved:
             since = self._last(step, StepApproved)
+            if self.held is not None and self.held[0].number == step.number:
+                words = f"its call was allowed{_at(since)}, and waits: {line(self.held[1])}"
+                return Wait(step=step.number, kind="paused", words=words, since=since)
             if (holder := self.holders.get(step.plan.resource)) is not None:
                 what = f'"{escape(step.plan.resource)}", which saga {holder} holds'
                 words = f"its call was allowed{_at(since)}, and waits for {what}"

@@ -9,7 +9,7 @@ from saga_mcp.domain.duties import RunUndo, duties
 from saga_mcp.domain.events import Event, StepAttempted, StepIntended, UndoIntended
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.undo_parts import part_of
-from saga_mcp.domain.values import PartAction
+from saga_mcp.domain.values import PartAction, Phase, StepState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,3 +49,16 @@ def held_undo(saga: Saga, paused: Mapping[str, Pause]) -> tuple[Step, Pause] | N
             pause = paused.get(duty.part.spec.tool)
             return None if pause is None else (duty.step, pause)
     return None
+
+
+def held_call(saga: Saga, paused: Mapping[str, Pause]) -> tuple[Step, Pause] | None:
+    """Return the first call that a person has allowed and that waits for a paused tool."""
+    if not paused or saga.phase is not Phase.ACTIVE:
+        return None
+    waiting = (step for step in saga.loose_steps if is_allowed(step) and step.tool in paused)
+    return next(((step, paused[step.tool]) for step in waiting), None)
+
+
+def is_allowed(step: Step) -> bool:
+    """Whether a person has allowed the call, and it was not sent yet."""
+    return step.state is StepState.AWAITING_APPROVAL and step.approved

@@ -209,7 +209,7 @@ def _why_blocked(step: Step) -> str:
     if step.running or step.state is StepState.INTENDED:
         return "is still running"
     if step.state is StepState.AWAITING_APPROVAL:
-        return "waits for an approval"
+        return "was allowed and waits to be sent" if step.approved else "waits for an approval"
     if step.state is StepState.FAILED:
         return f"failed and was not repeated (accept_failed=[{step.number}] accepts that)"
     return f"is {step.state}"

@@ -14,7 +14,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pydantic_core import ErrorDetails
 
 from saga_mcp.domain.attention import tally
-from saga_mcp.domain.pausing import Pause
+from saga_mcp.domain.pausing import Pause, is_allowed
 from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue, Phase
@@ -150,7 +150,8 @@ def _told_of_rollback(desk: Desk, look: Look) -> types.CallToolResult:
 
 
 async def _paused(desk: Desk, saga: Saga) -> Mapping[str, Pause]:
-    return await desk.service.paused() if saga.phase is Phase.COMPENSATING else {}
+    matters = saga.phase is Phase.COMPENSATING or any(map(is_allowed, saga.loose_steps))
+    return await desk.service.paused() if matters else {}
 
 
 async def _revert(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:

@@ -7,7 +7,7 @@ from typing import Self
 
 from saga_mcp.domain.attention import Item, Tally, counts, items, state_with, tally
 from saga_mcp.domain.hiding import hidden
-from saga_mcp.domain.pausing import Pause, held_undo
+from saga_mcp.domain.pausing import Pause, held_call, held_undo
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import Phase
 from saga_mcp.edge.clean import escape
@@ -21,7 +21,7 @@ class Look:
     items: tuple[Item, ...]
     state: str
     held: tuple[Step, Pause] | None = None
-    """The undo whose turn it is, where a person has paused what it calls."""
+    """The undo whose turn it is, or the call that was allowed, where a person has paused what it calls."""
 
     @classmethod
     def at(cls, saga: Saga, paused: Mapping[str, Pause] | None = None) -> Self:
@@ -34,7 +34,10 @@ class Look:
         saga = hidden(saga)
         waiting = items(saga)
         return cls(
-            saga=saga, items=waiting, state=state_with(saga, waiting), held=held_undo(saga, paused) if paused else None
+            saga=saga,
+            items=waiting,
+            state=state_with(saga, waiting),
+            held=(held_undo(saga, paused) or held_call(saga, paused)) if paused else None,
         )
 
     @property

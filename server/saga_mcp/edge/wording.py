@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import TypeAlias
 
 from saga_mcp.domain.attention import Tally, reverted_words
-from saga_mcp.domain.pausing import Pause
+from saga_mcp.domain.pausing import Pause, is_allowed
 from saga_mcp.domain.repeats import OnRepeat, is_asked
 from saga_mcp.domain.saga_decisions import describe_cause
 from saga_mcp.domain.state import Saga, Step
@@ -328,6 +328,8 @@ def next_moves(look: Look, names: Names, *, busy: bool, deadline: str = "") -> l
             return [f"Tell the user: {'; '.join(waiting)}. The rest is undone after it. The id takes no calls."]
         case Phase.COMPENSATING:
             return ["Wait, then saga_status: the server is undoing it. The id takes no calls."]
+        case Phase.ACTIVE if look.held is not None:
+            return [_held_words(*look.held, names), "Meanwhile other calls may go on.", "saga_abort undoes all."]
         case Phase.ACTIVE if busy:
             return ["Wait, then saga_status: something is running or being looked into. Do not call it again."]
         case Phase.ACTIVE:
@@ -336,7 +338,8 @@ def next_moves(look: Look, names: Names, *, busy: bool, deadline: str = "") -> l
 
 def _held_words(step: Step, pause: Pause, names: Names) -> str:
     paused = escape(pause.tool)
-    return f"Tell the user: the undo of step {_named(step, names)} waits, because {pause.by} has paused {paused}."
+    what = "allowed call" if is_allowed(step) else "undo"
+    return f"Tell the user: the {what} of step {_named(step, names)} waits, because {pause.by} has paused {paused}."
 
 
 def _open_moves(look: Look) -> list[str]:

@@ -10,7 +10,10 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
+from saga_mcp.domain.errors import ToolPaused
+from saga_mcp.domain.pausing import is_allowed
 from saga_mcp.domain.repeats import is_asked
+from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase
 from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.forward import Forward
@@ -101,6 +104,18 @@ class Steps:
         if await self._forward.record_lost(ticket):
             self._delivery.recorded(ticket)
 
+    async def _require_not_paused(self, saga: Saga, number: int) -> None:
+        """Refuse to let a caller wait for an allowed call that a pause holds up.
+
+        Raises:
+            ToolPaused: it does.
+        """
+        step = saga.find_step(number)
+        if step is not None and is_allowed(step):
+            held = (await self._shop.log.paused(saga.realm)).get(step.tool)
+            if held is not None:
+                raise ToolPaused(step.tool, held.by, held.note)
+
     def _start(self, order: Order, ticket: Ticket) -> None:
         async def run() -> None:
             try:
@@ -124,6 +139,7 @@ class Steps:
             ticket.withdraw()  # raises, unless the log is taking the intent just now, or does not say whether it has
             return CallReply(code="still_running", saga_id=ticket.saga_id)
         if not ticket.known.is_set():
+            await self._require_not_paused(saga, ticket.number)
             return CallReply(code="still_running", saga_id=saga.id, saga=saga, step=ticket.number)
         if saga.phase is Phase.COMPENSATING:
             saga = await settled(saga, deadline, self._shop, self._driver)

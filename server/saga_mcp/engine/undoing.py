@@ -120,8 +120,11 @@ class Undoing:
         if obstacle is not None:
             await self._shop.decide(saga.id, lambda now, d: undo_parked(now, step.number, part.id, obstacle, d))
             return
-        if await self._waits(saga, step, part) or await self._held_by_guard(saga, step, part):
-            return
+        try:
+            if await self._waits(saga, step, part) or await self._held_by_guard(saga, step, part):
+                return
+        except ToolPaused:
+            return  # it stays due
         me = self._shop.owners.me
         with self._shop.in_hand.holding(saga.id):
             try:
