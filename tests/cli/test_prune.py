@@ -83,6 +83,10 @@ def test_a_saga_that_was_changed_by_hand_is_left_as_evidence(project: Project) -
     with closing(sqlite3.connect(project.folder / "saga.db")) as log, log:
         log.execute("UPDATE saga_event SET at = at + 1 WHERE seq = 2")
     assert list(project.run("prune", "--older-than", "0s", "--yes", "--json").json["left"]) == [saga.id]
+    configured(project, "wipe_values = true")
+    kept = project.run("prune", "--yes", "--json").json
+    assert (kept["wiped"], list(kept["left"])) == ([], [saga.id])
+    assert project.run("verify").code == 1
 
 
 def test_values_are_wiped_and_the_rest_stays_and_verifies(project: Project) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import time
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import structlog.testing
 from tests.world.clock import ManualClock
 from tests.world.server import SETTINGS, Server, served
 
@@ -98,3 +100,34 @@ async def test_two_servers_wipe_a_saga_once_while_one_of_them_works(database: Pa
         await passed(clock, EVERY_S, watches=2)
         assert [await wipes(server, each) for each in ended] == [1] * 5
         assert not found_on_disk(database)
+
+
+@pytest.mark.usefixtures("world")
+async def test_a_saga_that_was_changed_by_hand_is_left_and_told_once(database: Path) -> None:
+    clock = LaterClock()
+    async with served(database) as server:
+        changed = (await server.call("reserve", item=VALUE)).saga_id
+        await server.abort(changed)
+        with closing(sqlite3.connect(database)) as raw, raw:
+            raw.execute("UPDATE saga_event SET at = at + 1 WHERE seq = 2")
+        with structlog.testing.capture_logs() as logged:
+            async with watched(database, clock):
+                await passed(clock, EVERY_S)
+        assert await wipes(server, changed) == 0
+        [told] = [line for line in logged if line["event"] == "values_not_wiped"]
+        assert (told["log_level"], told["saga_id"]) == ("warning", changed)
+        assert "saga-mcp verify" in told["reason"]
+
+
+@pytest.mark.usefixtures("world")
+async def test_what_a_killed_server_wiped_and_did_not_overwrite_goes_at_the_next_start(database: Path) -> None:
+    clock = LaterClock()
+    async with served(database) as server:
+        ended = (await server.call("reserve", item=VALUE)).saga_id
+        await server.abort(ended)
+        async with SqlSagaLog.open(database) as killed:
+            await killed.wipe(ended)
+        assert found_on_disk(database)
+        async with watched(database, clock):
+            await clock.asleep_for(EVERY_S)
+            assert not found_on_disk(database)

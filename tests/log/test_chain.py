@@ -15,7 +15,7 @@ import pytest
 from tests.log.decisions import append, committing, intending, opening, succeeding
 from tests.log.golden import EVENT_TYPES, example
 
-from saga_mcp.domain.events import ReadRecorded
+from saga_mcp.domain.events import ReadRecorded, SagaWiped
 from saga_mcp.domain.saga_decisions import wipe
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.chain import START, Broken
@@ -28,7 +28,9 @@ from saga_mcp.log.sql.rows import EventRows
 
 SAGA = "sg-every"
 KEYRINGS = {"plain": Keyring(), "encrypted": Keyring([bytes(32)])}
-ALL = len(EVENT_TYPES)
+WRITTEN = (SagaWiped, *(cls for cls in EVENT_TYPES if cls is not SagaWiped))
+"""What comes after a wipe keeps its values."""
+ALL = len(WRITTEN)
 TABLES = ("saga", "saga_event")
 COLUMNS = "type, version, at, batch_id, facts, payload, salt, sealed, key_id, committed, link"
 
@@ -57,7 +59,7 @@ def _written(path: Path, keyring: Keyring) -> Path:
             await log.decide(SAGA, opening())
 
     anyio.run(begin)
-    events = [example(cls) for cls in EVENT_TYPES]
+    events = [example(cls) for cls in WRITTEN]
     rows, head = EventRows(keyring).written(Fold(Saga(id=SAGA), START), events, at=1.5, batch_id="b")
     with by_hand(path) as raw:
         raw.execute("DELETE FROM saga_event")
@@ -105,7 +107,7 @@ async def test_what_was_written_is_found_as_it_was_written(every: SqlSagaLog) ->
     assert len(bytes.fromhex(found.head)) == len(START)
 
 
-@pytest.mark.parametrize("seq", range(1, ALL + 1), ids=[cls.__name__ for cls in EVENT_TYPES])
+@pytest.mark.parametrize("seq", range(1, ALL + 1), ids=[cls.__name__ for cls in WRITTEN])
 async def test_a_change_of_any_event_is_named(every: SqlSagaLog, path: Path, seq: int) -> None:
     here = f"WHERE seq = {seq}"
     with by_hand(path) as raw:
@@ -250,6 +252,34 @@ async def test_a_wipe_keeps_the_chain_and_removes_every_value(path: Path, name: 
             assert set(left) == {(None, None, None, None)}
             raw.execute("UPDATE saga_event SET payload = '{}' WHERE seq = 2")
         assert (await checked(log, "sg-a")).broken == Broken(2, "has values that were changed")
+
+
+@pytest.mark.parametrize("name", KEYRINGS)
+async def test_values_that_were_removed_by_hand_are_missed_though_the_row_says_they_were_wiped(
+    path: Path, name: str
+) -> None:
+    async with SqlSagaLog.open(path, keyring=KEYRINGS[name]) as log:
+        for decision in (opening(), intending(card="4111"), succeeding(), committing):
+            await log.decide("sg-a", decision)
+        with by_hand(path) as raw:
+            raw.execute("UPDATE saga_event SET payload = NULL, salt = NULL, sealed = NULL, key_id = NULL")
+            raw.execute("UPDATE saga SET wiped_at = 1.0")
+        found = await checked(log, "sg-a")
+        assert found.broken == Broken(2, "has lost its values, and the saga was not wiped")
+        assert not found.wiped
+
+
+@pytest.mark.parametrize("name", KEYRINGS)
+async def test_a_saga_that_was_changed_is_not_wiped(path: Path, name: str) -> None:
+    """Else nobody could see any more that it was."""
+    async with SqlSagaLog.open(path, keyring=KEYRINGS[name]) as log:
+        for decision in (opening(), intending(card="4111"), succeeding(), committing):
+            await log.decide("sg-a", decision)
+        with by_hand(path) as raw:
+            raw.execute("UPDATE saga_event SET at = at + 1 WHERE seq = 2")
+        assert "saga-mcp verify" in await log.wipe("sg-a")
+        found = await checked(log, "sg-a")
+        assert (found.broken is None, found.wiped) == (False, False)
 
 
 async def test_a_saga_that_is_not_at_rest_is_not_wiped(log: SqlSagaLog) -> None:

@@ -120,9 +120,9 @@ async def _carry_out(log: LogKeeping, plan: _Plan, done: _Done) -> None:
         else:
             done.pruned.append(each.saga_id)
     for each in plan.wipe:
-        if await log.wipe(each.saga_id):
-            done.wiped.append(each.saga_id)
+        if why := await log.wipe(each.saga_id):
+            done.left[each.saga_id] = why
         else:
-            done.left[each.saga_id] = "it is not at rest any more"
+            done.wiped.append(each.saga_id)
     if done.pruned or done.wiped:
         done.freed = await log.free_space()

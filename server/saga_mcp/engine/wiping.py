@@ -13,7 +13,7 @@ from typing import Final
 import anyio
 import structlog
 
-from saga_mcp.domain.errors import LogConflict, LogUnavailable, SagaQuarantined
+from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.keeping import LogKeeping
@@ -36,10 +36,11 @@ async def wiping(log: LogKeeping, settings: EngineSettings, clock: Clock) -> Asy
 
 
 async def _watch(log: LogKeeping, settings: EngineSettings, clock: Clock) -> None:
-    left_over = False
+    left_over = True  # by whoever was killed in between
+    told: set[str] = set()
     while True:
         try:
-            if await _wiped(log, settings, clock.wall()) or left_over:
+            if await _wiped(log, settings, clock.wall(), told) or left_over:
                 left_over = not await log.overwrite()
         except LogUnavailable as error:
             _log.warning("log_unavailable", reason=str(error))
@@ -48,10 +49,13 @@ async def _watch(log: LogKeeping, settings: EngineSettings, clock: Clock) -> Non
         await clock.sleep(EVERY_S)
 
 
-async def _wiped(log: LogKeeping, settings: EngineSettings, now: float) -> int:
+async def _wiped(log: LogKeeping, settings: EngineSettings, now: float, told: set[str]) -> int:
     wiped = 0
     committed_before = now - settings.revert_window_s
     for each in await log.ended(settings.realm, now, committed_before=committed_before, with_values=True):
-        with contextlib.suppress(SagaQuarantined, LogConflict):  # it stays as it is, for a person or the next look
-            wiped += await log.wipe(each.saga_id)
+        why = await log.wipe(each.saga_id)
+        wiped += not why
+        if why and each.saga_id not in told:  # it stays as it is, for a person or the next look
+            told.add(each.saga_id)
+            _log.warning("values_not_wiped", saga_id=each.saga_id, reason=why)
     return wiped

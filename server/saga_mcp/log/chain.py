@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
+
+from saga_mcp.domain.events import SagaWiped
 
 START: Final = bytes(32)
 """What the first link follows."""
@@ -82,7 +84,6 @@ class Row:
     head: bytes | None
     chained_from: int
     """Number of the first event that the chain covers."""
-    wiped: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +94,14 @@ class Broken:
     why: str
 
 
-def check(row: Row, events: Iterable[Link]) -> Broken | None:
+def check(row: Row, events: Sequence[Link]) -> Broken | None:
     """Follow the chain of a saga from its first event to its head; the first thing that is wrong, if anything is."""
     before, seq = START, 0
+    wiped = wiped_at(events)
     for event in events:
         seq += 1
         try:
-            broken = _event(row, event, before, seq)
+            broken = _event(row, event, before, seq, wiped)
         except (TypeError, ValueError, AttributeError):  # a database may give back anything that somebody put there
             broken = Broken(seq, "holds what saga-mcp never writes")
         if broken is not None:
@@ -111,7 +113,15 @@ def check(row: Row, events: Iterable[Link]) -> Broken | None:
     return None if head == before else Broken(seq, "is not the one that the saga's row names as its last")
 
 
-def _event(row: Row, event: Link, before: bytes, seq: int) -> Broken | None:
+def wiped_at(events: Iterable[Link]) -> int:
+    """Number of the last event that says that the values before it were wiped; 0: there is none.
+
+    One that somebody added has no link that fits, so `check` names it.
+    """
+    return max((n for n, event in enumerate(events, start=1) if event.facts.type == SagaWiped.__name__), default=0)
+
+
+def _event(row: Row, event: Link, before: bytes, seq: int, wiped: int) -> Broken | None:
     if event.facts.seq != seq:
         return Broken(seq, "is missing")
     if seq > row.seq:
@@ -122,14 +132,14 @@ def _event(row: Row, event: Link, before: bytes, seq: int) -> Broken | None:
         return Broken(seq, "has a link in the chain, and was written before there was one")
     if event.link != link(before, event.facts, event.committed):
         return Broken(seq, "was changed, or stands where another one was")
-    return _values(row, event, seq)
+    return _values(event, seq, wiped)
 
 
-def _values(row: Row, event: Link, seq: int) -> Broken | None:
+def _values(event: Link, seq: int, wiped: int) -> Broken | None:
     if event.unreadable:
         return Broken(seq, "has values that were changed: they cannot be decrypted")
     if event.committed is None:
         return None if event.values is None else Broken(seq, "has values, and was written without")
     if event.values is None:
-        return None if row.wiped else Broken(seq, "has lost its values, and the saga was not wiped")
+        return None if seq < wiped else Broken(seq, "has lost its values, and the saga was not wiped")
     return None if event.committed == commitment(*event.values) else Broken(seq, "has values that were changed")

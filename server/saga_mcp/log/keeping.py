@@ -75,8 +75,11 @@ class LogKeeping(Protocol):
         """Remove a saga that is at rest, but for its tombstone; why it was left, empty: it was not."""
         ...
 
-    async def wipe(self, saga_id: str) -> bool:
-        """Remove the values of a saga that is at rest; whether there were any to remove."""
+    async def wipe(self, saga_id: str) -> str:
+        """Remove the values of a saga that is at rest and as it was written; why they were left, empty: they were not.
+
+        What was changed keeps its values: without them nobody could see any more that they were changed.
+        """
         ...
 
     async def overwrite(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Generator, Iterator, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, Select, Table, delete, or_, select, type_coerce, union
 from sqlalchemy.types import NullType
@@ -15,7 +15,7 @@ from saga_mcp.domain.errors import SagaQuarantined
 from saga_mcp.domain.on_saga import at_rest
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase
-from saga_mcp.log.chain import Facts, Link, check
+from saga_mcp.log.chain import Facts, Link, check, wiped_at
 from saga_mcp.log.chain import Row as SagaRow
 from saga_mcp.log.keeping import Checked, Ended
 from saga_mcp.log.sealing import LogKeyMissing, Sealed
@@ -24,6 +24,9 @@ from saga_mcp.log.sql.projection import differs
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.rows import EventRows
 from saga_mcp.log.sql.tables import hold, log_key, outbox, saga, saga_event, tombstone
+
+CHANGED: Final = "it is not as it was written: saga-mcp verify"
+NOT_AT_REST: Final = "it is not at rest any more"
 
 
 def saga_ids(connection: Connection) -> Sequence[str]:
@@ -45,15 +48,15 @@ def check_saga(connection: Connection, reads: Reads, rows: EventRows, saga_id: s
         seq=0 if row is None else row.seq,
         head=None if row is None else row.head,
         chained_from=1 if row is None else row.chained_from,
-        wiped=row is not None and row.wiped_at is not None,
     )
-    broken = check(known, _links(events, rows))
+    links = [*_links(events, rows)]
+    broken = check(known, links)
     return Checked(
         saga_id=saga_id,
         realm="" if row is None else row.realm,
         events=len(events),
         uncovered=min(known.chained_from - 1, len(events)),
-        wiped=known.wiped,
+        wiped=wiped_at(links) > 0,
         head="" if known.head is None else known.head.hex(),
         broken=broken,
         row_differs="" if row is None or broken is not None else _row_differs(connection, reads, row),
@@ -138,7 +141,7 @@ def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, n
     try:
         checked = check_saga(connection, reads, rows, saga_id)
         if checked is None or not checked.as_written:
-            return "it is not as it was written: saga-mcp verify"
+            return CHANGED
         with connection.begin():
             return _prune(connection, reads.current(connection, saga_id).saga, now)
     except SagaQuarantined as error:
@@ -149,7 +152,7 @@ def _prune(connection: Connection, state: Saga, now: float) -> str:
     row = connection.execute(select(saga).where(saga.c.id == state.id)).first()
     told = connection.execute(select(outbox.c.n).where(outbox.c.saga_id == state.id)).first()
     if row is None or row.ended_at is None or not at_rest(state):
-        return "it is not at rest any more"
+        return NOT_AT_REST
     if told is not None:
         return "its alerts are not delivered yet"
     connection.execute(

@@ -18,6 +18,7 @@ import anyio
 from sqlalchemy import Connection
 from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
+from saga_mcp.domain.errors import LogConflict, SagaNotFound, SagaQuarantined
 from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.saga_decisions import wipe
@@ -212,10 +213,18 @@ class SqlSagaLog:
             lambda connection: keeping.prune(connection, self._reads, self._rows, saga_id, now)
         )
 
-    async def wipe(self, saga_id: str) -> bool:
+    async def wipe(self, saga_id: str) -> str:
         """See `LogKeeping.wipe`."""
-        decided = await self.decide(saga_id, lambda saga: Decision(events=wipe(saga)))
-        return decided.saga is not decided.before
+        try:
+            checked = await self.check(saga_id)
+            if checked is None:
+                return ""  # somebody pruned it meanwhile
+            if not checked.as_written:
+                return keeping.CHANGED
+            decided = await self.decide(saga_id, lambda saga: Decision(events=wipe(saga)))
+        except (SagaNotFound, SagaQuarantined, LogConflict) as error:
+            return str(error)
+        return "" if decided.saga.wiped else keeping.NOT_AT_REST
 
     async def overwrite(self) -> bool:
         """See `LogKeeping.overwrite`."""
