@@ -13,9 +13,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio
 import structlog
 
 from saga_mcp.config import LoadedConfig, Receiver, Survey, find_config, load_config, survey_config
+from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
@@ -24,6 +26,7 @@ from saga_mcp.log.inspection import LogInspection
 from saga_mcp.log.keeping import LogKeeping
 from saga_mcp.log.outbox import OutboxCounts
 from saga_mcp.log.port import Owners, SagaLog
+from saga_mcp.log.sealing import LogKeyMissing
 from saga_mcp.log.sql.files import copy_database
 from saga_mcp.log.sql.inspect import inspect
 from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
@@ -41,6 +44,9 @@ if TYPE_CHECKING:
 
 
 _log = structlog.get_logger(__name__)
+
+_KEYS_WITHIN_S = 1.0
+"""How long a start waits for a log that is locked, or being upgraded."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +116,7 @@ async def open_app(
         up_within_s: How long the upstreams are waited for, in seconds; default: not at all.
 
     Raises:
-        LogUnavailable: The folder of the database cannot be written.
+        LogUnavailable: The folder of the database cannot be written, or a key that the log needs is not here.
         LifespanFailed: What a registry's tools share did not open.
     """
     threads = PythonThreads()
@@ -136,6 +142,8 @@ async def open_app(
                 outbox=loaded.alerts is not None,
             )
         )
+        if drive and loaded.database.is_file():
+            await _require_keys(log, loaded.settings.realm)
         sender = await stack.enter_async_context(_sender(loaded.alerts)) if drive and loaded.alerts else None
         if drive:
             for registry in registries.values():
@@ -165,6 +173,21 @@ async def open_app(
             raised = error
     if raised is not None:
         raise raised
+
+
+async def _require_keys(log: SagaLog, realm: str) -> None:
+    """Start nothing where a key is missing: that needs another config. Any other trouble may pass while a server is up.
+
+    Raises:
+        LogKeyMissing: The log needs a key that is not here.
+    """
+    with anyio.move_on_after(_KEYS_WITHIN_S):
+        try:
+            await log.paused(realm)  # any read does
+        except LogKeyMissing:
+            raise
+        except LogUnavailable as error:
+            _log.warning("log_unavailable", reason=str(error))
 
 
 @contextlib.asynccontextmanager

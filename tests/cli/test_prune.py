@@ -127,3 +127,55 @@ def test_with_a_key_no_value_stands_in_the_file_and_without_it_nothing_starts(
     assert VALUE in project.run("show", saga.id, "--values", env=both).out
     project.config.write_text(text.replace("${env:SAGA_KEY}", KEY))
     assert project.run("list").code == 2
+
+
+@pytest.mark.parametrize("key", [OTHER, ""])
+def test_a_server_with_a_wrong_or_no_key_starts_nothing_and_says_so(
+    project: Project, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setenv("SAGA_KEY", KEY)
+    plain = project.config.read_text(encoding="utf-8")
+    configured(project, 'encryption_keys = ["${env:SAGA_KEY}"]')
+    project.saga(("pay", "room"))
+    if not key:
+        project.config.write_text(plain)
+    marker = project.folder / "opened.txt"
+    (project.folder / "tools.py").write_text(
+        (project.folder / "tools.py")
+        .read_text(encoding="utf-8")
+        .replace(
+            "registry = ToolRegistry()",
+            "from contextlib import asynccontextmanager\n\n\n@asynccontextmanager\nasync def shared():\n"
+            '    (HERE / "opened.txt").write_text("")\n    yield {}\n\n\nregistry = ToolRegistry(lifespan=shared)',
+        )
+    )
+    served = project.run("serve", env={"SAGA_KEY": key})
+    assert (served.code, served.out) == (1, "")
+    [said] = [line for line in served.err.splitlines() if "saga-mcp serve:" in line]
+    assert "encrypted with key" in said
+    assert "restart saga-mcp" in said
+    assert KEY not in served.err
+    assert not marker.exists()
+    assert project.run("serve", env={"SAGA_KEY": KEY}).code == (0 if key else 1)
+    assert marker.exists() == bool(key)
+
+
+def test_doctor_tells_which_keys_the_log_needs_and_what_is_in_clear(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keys(**env: str) -> list[tuple[str, str]]:
+        answer = project.run("doctor", "--json", env=env)
+        assert KEY not in answer.out + answer.err
+        return [(each["level"], each["says"]) for each in answer.json["checks"] if each["about"] == "keys"]
+
+    monkeypatch.setenv("SAGA_KEY", KEY)
+    project.saga(("book", "room"))
+    assert keys() == [("ok", "values are not encrypted: 1 saga with values in clear")]
+    configured(project, 'encryption_keys = ["${env:SAGA_KEY}"]')
+    project.saga(("book", "hall"))
+    (readable, clear) = keys(SAGA_KEY=KEY)
+    assert readable[0] == "ok"
+    assert clear == ("warn", "1 saga with values in clear, from before there was a key")
+    (missing, _, _) = keys(SAGA_KEY=OTHER)
+    assert missing[0] == "error"
+    assert "no server starts" in missing[1]

@@ -183,7 +183,7 @@ def _log(ground: Ground, seen: LogInspection) -> Iterator[Check]:
             "stop every server, copy the file with its -wal and -shm, then restore a backup; never delete it",
         )
     elif seen.epoch is not None:
-        yield from _schema(where, seen)
+        yield from _schema(ground, seen)
 
 
 def _place(ground: Ground, seen: LogInspection) -> Iterator[Check]:
@@ -204,8 +204,8 @@ def _place(ground: Ground, seen: LogInspection) -> Iterator[Check]:
     yield Check("disk", level, f"{free_mb} MB free{on}", "" if level == "ok" else "free some space")
 
 
-def _schema(where: str, seen: LogInspection) -> Iterator[Check]:
-    epoch, expected = seen.epoch or 0, seen.expected_epoch
+def _schema(ground: Ground, seen: LogInspection) -> Iterator[Check]:
+    where, epoch, expected = ground.database, seen.epoch or 0, seen.expected_epoch
     facts = f"schema {epoch}, journal {seen.journal}, {seen.size_bytes // 1000} kB, SQLite {seen.sqlite}"
     if epoch > expected:
         says = f"{where} was written by a newer saga-mcp (schema {epoch}, this one knows {expected})"
@@ -220,6 +220,31 @@ def _schema(where: str, seen: LogInspection) -> Iterator[Check]:
         yield Check("log", "warn", says, "start a server: it switches to wal; if it stays so, another program opens it")
     if seen.locked:
         yield Check("log", "warn", f"{where} is locked for writing", "see which program has it open")
+    if epoch == expected:
+        yield from _encryption(ground, seen)
+
+
+def _encryption(ground: Ground, seen: LogInspection) -> Iterator[Check]:
+    """Which keys there are, and what is in clear; of keys only their names."""
+    here = ground.loaded.keyring.ids
+    clear = f"{count(seen.in_clear, 'saga')} with values in clear"
+    for name in seen.keys:
+        if name not in here:
+            says = f"something is encrypted with key {name}, which [saga] encryption_keys lacks: no server starts"
+            yield Check("keys", "error", says, "put that key there again; without it those values are lost")
+    if not here:
+        if not seen.keys:
+            yield Check("keys", "ok", f"values are not encrypted: {clear}")
+        return
+    readable = [name for name in seen.keys if name in here]
+    says = f"new values are encrypted with key {here[0]}; the log needs {', '.join(readable) or 'none yet'}"
+    yield Check("keys", "ok", says)
+    unused = [name for name in here[1:] if name not in seen.keys]
+    if unused:
+        yield Check("keys", "ok", f"nothing needs {', '.join(unused)} any more", "drop it from [saga] encryption_keys")
+    if seen.in_clear:
+        hint = "they go as sagas are wiped or pruned; a backup has them too"
+        yield Check("keys", "warn", f"{clear}, from before there was a key", hint)
 
 
 def _servers(ground: Ground, seen: LogInspection) -> Iterator[Check]:

@@ -31,6 +31,10 @@ class LogInspection:
     """Schema number; None where it cannot be read."""
     expected_epoch: int
     """Schema number that this version writes."""
+    keys: tuple[str, ...] = ()
+    """Names of the keys that something in it is encrypted with."""
+    in_clear: int = 0
+    """Sagas with values that are not encrypted."""
     foreign: bool = False
     """It is a database, of another program."""
     locked: bool = False

@@ -83,7 +83,7 @@ class Keyring:
                 has = f"has {', '.join(self._keys)}" if self._keys else "is not set"
                 raise LogKeyMissing(
                     f"the values in the saga log are encrypted with key {name}, and [saga] encryption_keys {has}; "
-                    "nothing was stored and nothing was sent. Put that key back."
+                    "nothing was stored and nothing was sent. Put that key there, and restart saga-mcp."
                 )
 
     def seal(self, saga_id: str, seq: int, values: bytes) -> Sealed:

@@ -105,7 +105,7 @@ class Batches:
         self._outbox = OutboxRows(dialect)
         self._keeps_alerts = outbox
         self._pauses = Pauses()
-        self._meta = Hot(select(log_meta.c.epoch, log_meta.c.pauses), dialect)
+        self._meta = Hot(select(log_meta.c.epoch, log_meta.c.pauses, _keys(dialect)), dialect)
         self._key = _insert_new(log_key, dialect)
         self._wipe = Hot(update(saga_event).where(saga_event.c.saga_id == bindparam("of_saga")), dialect, [*NO_VALUES])
         at_row = (saga.c.id == bindparam("row_id"), saga.c.seq == bindparam("row_seq"))
@@ -209,13 +209,15 @@ class Batches:
         return self._texts.get(row.hash) or self._texts.setdefault(row.hash, dump_json(row.content))
 
     def checked(self, connection: Connection) -> int:
-        """Return the number of the newest pause, once the schema is known to be the one this code writes.
+        """Return the number of the newest pause, once it is known that this process may write.
 
         Raises:
-            LogUpgraded: it is another one.
+            LogUpgraded: the schema is not the one this code writes.
+            LogKeyMissing: another process encrypts with a key that is not here: this one would write in clear.
         """
-        epoch, pauses = self._meta.row(connection, {})
+        epoch, pauses, keys = self._meta.row(connection, {})
         if epoch == EPOCH:
+            self._rows.require(keys or "")
             return int(pauses)
         raise LogUpgraded(f"restart saga-mcp: the saga log was upgraded (schema {epoch}, not {EPOCH}); {NOTHING}")
 
@@ -338,6 +340,12 @@ _AT = bindparam("now", type_=Float)
 _ENDED = case((bindparam("ends", type_=Boolean), func.coalesce(saga.c.ended_at, _AT)))
 """When it became final, of whatever was appended since; null: it is not, or not any more (S5.5)."""
 _WIPED = case((bindparam("wipes", type_=Boolean), func.coalesce(saga.c.wiped_at, _AT)))
+
+
+def _keys(dialect: Dialect) -> ColumnElement[str]:
+    """The names of the keys that the log needs, separated by blanks; null: none."""
+    join = func.string_agg if dialect.name == "postgresql" else func.group_concat
+    return select(join(log_key.c.id, literal_column("' '"))).scalar_subquery()
 
 
 def _insert_new(table: Table, dialect: Dialect, **computed: ColumnElement[Any]) -> Hot:

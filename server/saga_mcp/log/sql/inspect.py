@@ -24,6 +24,8 @@ _WAIT_S: Final = 1.0
 _CHECKED_UP_TO_BYTES: Final = 200_000_000
 """Larger files are not read as a whole: that would take long."""
 
+_IN_CLEAR: Final = "SELECT count(DISTINCT saga_id) FROM saga_event WHERE payload IS NOT NULL"
+
 
 def inspect(path: Path, *, file_system_of: FileSystemOf = file_system_of) -> LogInspection:
     """Look at the saga log at `path`."""
@@ -64,6 +66,10 @@ def _opened(path: Path, seen: LogInspection) -> LogInspection:
             if seen.size_bytes <= _CHECKED_UP_TO_BYTES:
                 (said,) = raw.execute("PRAGMA quick_check(1)").fetchone()
             seen = replace(seen, journal=journal, epoch=epoch, damage="" if said == "ok" else str(said))
+            if epoch == EPOCH and said == "ok":
+                (in_clear,) = raw.execute(_IN_CLEAR).fetchone()
+                keys = raw.execute("SELECT id FROM saga_log_key ORDER BY id").fetchall()
+                seen = replace(seen, keys=tuple(name for (name,) in keys), in_clear=in_clear)
             return replace(seen, locked=not _takes_lock(raw))
     except sqlite3.Error as error:
         return replace(seen, damage=str(error))

@@ -36,6 +36,14 @@ class EventRows:
         """The name of the key that new values are encrypted with; None: they are not."""
         return next(iter(self._keyring.ids), None)
 
+    def require(self, names: str) -> None:
+        """Check that these keys, separated by blanks, are here.
+
+        Raises:
+            LogKeyMissing: one is not.
+        """
+        self._keyring.require(names.split())
+
     def written(
         self, base: Fold, events: Sequence[Event], *, at: float, batch_id: str
     ) -> tuple[Sequence[Mapping[str, Any]], bytes]:
