@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import base64
+import json
 import sqlite3
 from contextlib import closing
 
 import anyio
 import pytest
-from tests.cli.project import AGENT, Project
+from tests.cli.project import AGENT, Project, here
 
 from saga_mcp import app
 from saga_mcp.app import App
 from saga_mcp.domain.errors import SagaNotFound, SagaPruned
 from saga_mcp.domain.state import Saga
+from saga_mcp.edge.look import Look
+from saga_mcp.edge.status import saga_view
 
 VALUE = "hunter2-of-the-world"
 KEY, OTHER = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
@@ -89,16 +92,35 @@ def test_a_saga_that_was_changed_by_hand_is_left_as_evidence(project: Project) -
     assert project.run("verify").code == 1
 
 
-def test_values_are_wiped_and_the_rest_stays_and_verifies(project: Project) -> None:
+def test_values_are_wiped_and_the_rest_stays_verifies_and_says_so(
+    project: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*arguments: str) -> str:
+        capsys.readouterr()
+        assert here(project, *arguments) == 0
+        return capsys.readouterr().out
+
     saga = project.saga(("book", VALUE), abort=True)
     configured(project, "wipe_values = true")
-    assert project.run("prune", "--yes", "--json").json["wiped"] == [saga.id]
+    assert json.loads(said("prune", "--yes", "--json"))["wiped"] == [saga.id]
     assert not found_on_disk(project)
-    assert project.run("verify").code == 0
-    shown = project.run("show", saga.id, "--values")
-    assert shown.code == 0
-    assert "wiped" in shown.out
-    assert project.run("prune", "--yes", "--json").json["wiped"] == []
+    said("verify")
+    for way in ((), ("--values",), ("--timeline", "--values"), ("--diff",)):
+        for name in (saga.id, f"{saga.id}.1"):
+            assert "were wiped" in said("show", name, *way), (name, way)
+    timeline = json.loads(said("show", saga.id, "--timeline", "--values", "--json"))["timeline"]
+    exported = [json.loads(line) for line in said("export", saga.id, "--values").splitlines()]
+    for events in (timeline, exported):
+        assert {event["seq"] for event in events if event.get("wiped")} >= {2, 3}
+        assert not any(event.get("values") for event in events if event.get("wiped"))
+    assert json.loads(said("show", f"{saga.id}.1", "--json"))["wiped"] is True
+    assert json.loads(said("prune", "--yes", "--json"))["wiped"] == []
+
+    async def status() -> Saga:
+        async with app.open_app(app.load(project.config), drive=False) as opened:
+            return await opened.engine.saga(saga.id)
+
+    assert saga_view(Look.at(anyio.run(status)), str)["wiped"] is True
 
 
 def test_nothing_is_pruned_where_nothing_says_how_long_to_keep(project: Project) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 
 from saga_mcp.cli.present import Present
+from saga_mcp.cli.views import WIPED
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.edge.clean import escape
@@ -25,7 +26,9 @@ NOTHING_CAPTURED = (
 def diff(saga: Saga, number: int | None, now: Mapping[int, Present]) -> Iterator[str]:
     """The lines that show a saga's captured steps, or one of them; `now` by step, where it was looked at again."""
     steps = captured(saga, number)
-    if not steps:
+    if saga.wiped:
+        yield WIPED
+    elif not steps:
         yield NOTHING_CAPTURED
     for step in steps:
         name = f"step {step.number} {step.tool}"

@@ -69,7 +69,9 @@ def _line(saga_id: str, record: Record, *, values: bool) -> JsonObject:
         "version": encoded.version,
         "facts": json.loads(encoded.facts),
     }
-    if values:
+    if record.wiped:
+        line["wiped"] = True
+    elif values:
         line["values"] = None if encoded.payload is None else json.loads(encoded.payload)
     return line
 

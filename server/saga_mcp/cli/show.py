@@ -111,6 +111,7 @@ def _show_json(saga: Saga, step: int | None, *, values: bool) -> JsonObject:
     return {
         "item": None if item is None else views.item_json(item) | {"blocks": len(behind(saga, step))},
         "step": None if found is None else views.step_json(found, values=values),
+        "wiped": saga.wiped,
     }
 
 
@@ -118,7 +119,9 @@ def _item_text(output: Output, saga: Saga, step: int, *, values: bool) -> None:
     item = item_at(saga, step)
     found = saga.find_step(step)
     if found is not None:
-        views.step_text(output, found, values=values)
+        views.step_text(output, found, values=values and not saga.wiped)
+    if saga.wiped:
+        output.text(views.WIPED)
     if item is None:
         output.text("Nothing waits for a person here.")
     else:

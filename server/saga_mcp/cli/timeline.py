@@ -49,7 +49,9 @@ def timeline(records: Sequence[Record], *, values: bool = False) -> Iterator[str
         where = names.of(record.event)
         line = "  ".join(part for part in (event_name(record.event).ljust(_NAME_WIDTH), where, words) if part)
         yield f"{local_time(record.at)}  {line.rstrip()}"
-        if values:
+        if values and record.wiped:
+            yield "      values were wiped"
+        elif values:
             for name, value in _payload(record.event).items():
                 yield f"      {name} = {escape(json.dumps(value, ensure_ascii=False))}"
 
@@ -70,7 +72,9 @@ def timeline_json(records: Sequence[Record], *, values: bool = False) -> list[Js
         if note:
             row["note"] = note
         if values:
-            row["values"] = _payload(record.event)
+            row["values"] = None if record.wiped else _payload(record.event)
+        if record.wiped:
+            row["wiped"] = True
         found.append(row)
     return found
 

@@ -23,6 +23,7 @@ from saga_mcp.edge.outages import Held, waited_for, waits
 from saga_mcp.edge.wording import waits_for, why
 from saga_mcp.log.port import SagaRow
 
+WIPED = "Its values were wiped."
 _LONGEST = 200
 
 
@@ -229,8 +230,8 @@ def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, lim
                 for step in steps
             ],
         )
-    if values and saga.wiped:
-        output.text("Its values were wiped.")
+    if saga.wiped:
+        output.text(WIPED)
     elif values:
         for step in steps:
             _values_text(output, step)

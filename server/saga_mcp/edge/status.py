@@ -77,6 +77,7 @@ def saga_view(
                 "reverts": saga.reverts,
                 "reverted_by": [other.revert for other in saga.reverted],
                 "savepoints": marks,
+                "wiped": saga.wiped,
                 "holds": holds,
                 "holds_not_shown": holds_left or None,
                 "next": [*moves],
