@@ -25,6 +25,7 @@ from saga_mcp.domain.errors import (
     SagaAborted,
     SagaClosed,
     SagaNotFound,
+    SagaPruned,
     SagaQuarantined,
     StepUnsettled,
 )
@@ -41,6 +42,7 @@ from saga_mcp.tools.unsent import InvalidArguments
     ("error", "code", "first"),
     [
         (SagaNotFound("sg-x"), "saga_not_found", 'No saga "sg-x" of yours. Nothing was sent.'),
+        (SagaPruned("sg-x", "ops", "committed: 1 done", "2026-01-01"), "saga_pruned", "Saga sg-x ended (committed"),
         (SagaClosed("sg-x"), "saga_closed", "Saga sg-x is committed and closed. Nothing was sent."),
         (SagaAborted("sg-x", "step 3 shop.act"), "saga_aborted", "Saga sg-x was aborted (by step 3 act); its steps"),
         (SagaQuarantined("sg-x", "unknown event"), "saga_quarantined", "Saga sg-x is quarantined"),

@@ -10,11 +10,14 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
+import anyio
 import pytest
 import structlog.testing
 from tests.world.clock import ManualClock
 from tests.world.server import SETTINGS, Server, served
 
+from saga_mcp.domain.errors import SagaPruned
+from saga_mcp.domain.values import Phase
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.engine.wiping import EVERY_S, wiping
 from saga_mcp.log.sql import SqlSagaLog
@@ -131,3 +134,30 @@ async def test_what_a_killed_server_wiped_and_did_not_overwrite_goes_at_the_next
         async with watched(database, clock):
             await clock.asleep_for(EVERY_S)
             assert not found_on_disk(database)
+
+
+@pytest.mark.usefixtures("world")
+async def test_two_that_prune_at_once_beside_a_server_that_works_remove_a_saga_once(database: Path) -> None:
+    async with served(database) as server, SqlSagaLog.open(database) as one, SqlSagaLog.open(database) as two:
+        ended = [(await server.call("reserve", item=VALUE)).saga_id for _ in range(3)]
+        for each in ended:
+            await server.abort(each)
+        said: dict[str, list[str]] = {each: [] for each in ended}
+        works = (await server.call("reserve", item="a")).saga_id
+
+        async def prune(log: SqlSagaLog) -> None:
+            for each in ended:
+                said[each].append(await log.prune(each))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(prune, one)
+            tasks.start_soon(prune, two)
+            for item in "bcd":
+                await server.call("reserve", works, item=item)
+        assert all(sorted(each) == ["", "it is gone already"] for each in said.values())
+        for each in ended:
+            with pytest.raises(SagaPruned):
+                await server.engine.saga(each)
+            with pytest.raises(SagaPruned):
+                await server.call("reserve", each, item="x")
+        assert (await server.abort(works)).phase is Phase.COMPENSATED

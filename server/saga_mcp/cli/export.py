@@ -11,6 +11,7 @@ import typer
 from saga_mcp.cli.ground import Ground, open_log, stand_on
 from saga_mcp.cli.items import readable_history
 from saga_mcp.cli.look import load, split_name
+from saga_mcp.cli.noting import note_look
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Output, count, wrong_usage
 from saga_mcp.cli.timeline import utc_time
@@ -37,7 +38,10 @@ def export(
     saga_id, step = split_name(name)
     if step is not None:
         wrong_usage(f"{name} is an item; this takes the saga: {saga_id}.")
-    anyio.run(_export, stand_on(config, code=False), saga_id, values, Output(as_json))
+    ground, output = stand_on(config, code=False), Output(as_json)
+    if values and ground.database_exists():
+        note_look(ground.loaded.database, saga_id, "export --values", output)
+    anyio.run(_export, ground, saga_id, values, output)
 
 
 async def _export(ground: Ground, saga_id: str, values: bool, output: Output) -> None:  # noqa: FBT001 - for anyio.run

@@ -12,6 +12,7 @@ from saga_mcp.cli.diff import captured, diff, diff_json
 from saga_mcp.cli.ground import open_log, stand_on
 from saga_mcp.cli.items import behind, history, item_at, readable_history, verbs
 from saga_mcp.cli.look import load, split_name, where, who_goes_on
+from saga_mcp.cli.noting import note_look
 from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
 from saga_mcp.cli.output import CommandFailed, Output, wrong_usage
 from saga_mcp.cli.present import look_again
@@ -49,6 +50,9 @@ def show(  # noqa: PLR0913 - its options
     ground = stand_on(config, code=with_now)
     saga_id, step = split_name(name)
     output = Output(as_json)
+    shows = [option for option, given in (("--values", values), ("--diff", with_diff)) if given]
+    if shows and ground.database_exists():
+        note_look(ground.loaded.database, name, " ".join(["show", *shows]), output)
 
     async def run() -> None:
         async with open_log(ground) as log:

@@ -136,11 +136,16 @@ def ended(
     return [Ended(saga_id=row.id, phase=row.phase, events=row.seq, ended_at=row.ended_at) for row in rows]
 
 
+_GONE = "it is gone already"
+
+
 def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, now: float) -> str:
     """See `LogKeeping.prune`."""
     try:
         checked = check_saga(connection, reads, rows, saga_id)
-        if checked is None or not checked.as_written:
+        if checked is None:
+            return _GONE
+        if not checked.as_written:
             return CHANGED
         with connection.begin():
             return _prune(connection, reads.current(connection, saga_id).saga, now)
@@ -151,7 +156,9 @@ def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, n
 def _prune(connection: Connection, state: Saga, now: float) -> str:
     row = connection.execute(select(saga).where(saga.c.id == state.id)).first()
     told = connection.execute(select(outbox.c.n).where(outbox.c.saga_id == state.id)).first()
-    if row is None or row.ended_at is None or not at_rest(state):
+    if row is None:
+        return _GONE
+    if row.ended_at is None or not at_rest(state):
         return NOT_AT_REST
     if told is not None:
         return "its alerts are not delivered yet"
