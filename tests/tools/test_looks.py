@@ -25,6 +25,10 @@ class Says:
     def __init__(self, error: str) -> None:
         self.error = error
 
+    async def reach(self) -> None: ...
+
+    async def comes_up(self) -> None: ...
+
     async def read(self, args: JsonObject, step: StepFacts, rules: AnswerRules | None = None) -> ReadAnswer:
         del args, step, rules
         return ReadAnswer(text=self.error, is_error=True, error=self.error)

@@ -132,6 +132,51 @@ async def test_an_undo_runs_as_soon_as_its_upstream_is_up_again(desk: Desk, tool
     assert desk.did == ["add a", "remove 7"]
 
 
+BESIDE = """
+[upstreams.shelf]
+command = {python}
+args = [{server}]
+env = {{ LEDGER = "shelf.jsonl" }}
+read_only = ["look"]
+"""
+ASKS_ANOTHER = {
+    "guard": """
+[tools."ledger.add".guard]
+tool = "shelf.look"
+as_left = "${size(now.result.entries) == 0}"
+""",
+    "read": """
+[tools."ledger.add".undo.read]
+tool = "shelf.look"
+""",
+}
+
+
+@pytest.mark.parametrize("role", ASKS_ANOTHER)
+async def test_an_undo_waits_for_another_upstream_that_it_asks_and_runs_as_soon_as_that_is_up(
+    desk: Desk, role: str
+) -> None:
+    beside = BESIDE.format(python=json.dumps(sys.executable), server=json.dumps(str(LEDGER)))
+    desk.configure(beside + SLOW + ASKS_ANOTHER[role], saga="reply_within_s = 0.2")
+    shelf = desk.folder / "shelf.jsonl"
+    async with desk.serve() as agent:
+        await agent.until_up()
+        await agent.until_up("shelf_look")
+        added = await agent.call("ledger_add", item="a", id=7)
+        saga_id = cast("str", added.facts["id"])
+        shelf.with_suffix(".down").touch()
+        os.kill(json.loads(shelf.read_text(encoding="utf-8").splitlines()[0])["pid"], signal.SIGKILL)
+        await eventually(lambda: shelf.read_text(encoding="utf-8").count("started") >= 3)
+        await agent.call("saga_abort", saga_id=saga_id)
+        with anyio.fail_after(BOUND_S):
+            while "waits for upstream shelf, down since 2" not in await undo_of(agent, saga_id):  # noqa: ASYNC110 - see `until`
+                await anyio.sleep(0.05)
+        assert desk.called("remove") == 0
+        shelf.with_suffix(".down").unlink()
+        await agent.until(saga_id, "compensated")
+    assert desk.did == ["add a", "remove 7"]
+
+
 async def test_whoever_looks_is_told_what_an_undo_waits_for(desk: Desk) -> None:
     desk.configure(SLOW, saga="reply_within_s = 0.2")
     async with desk.serve() as agent:

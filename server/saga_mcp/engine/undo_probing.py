@@ -20,7 +20,7 @@ from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.tools.looks import NotSeen, World
 from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
-from saga_mcp.tools.port import UndoContext
+from saga_mcp.tools.port import Asked, UndoContext
 
 _UNDONE = {World.AS_BEFORE: True, World.AS_LEFT: False, World.CHANGED: None}
 """What the world says about an undo of unknown outcome."""
@@ -117,6 +117,26 @@ def context_of(shop: Workshop, saga: Saga, step: Step, part: Part, entry: UndoEn
         rules=None if entry is None else entry.rules,
         schema=None if entry is None else entry.schema,
     )
+
+
+async def asked_by(shop: Workshop, step: Step, part: Part) -> tuple[Asked, ...]:
+    """What a part calls, and who is asked before that: by its own read, and by the step's guard."""
+    try:
+        pair = await shop.pair(step)
+    except PairUnreadable:  # nothing is sent
+        return ()
+    entry = entry_of(pair, part)
+    calls = [] if entry is None or entry.read is None else [entry.read]
+    if pair.guard is not None and is_guarded(pair, step, part):
+        looks = pair.guard.call or (None if pair.capture is None else pair.capture.call)
+        calls += [] if looks is None else [looks]
+    asked = (shop.catalogue.undoer(part.spec.tool), *(shop.catalogue.reader(call.tool) for call in calls))
+    return tuple(each for each in asked if each is not None)
+
+
+def is_guarded(pair: Pair, step: Step, part: Part) -> bool:
+    """Whether the world is looked at before the part is sent."""
+    return not (pair.guard is None or part.overwrite or part.registered or begun(step))
 
 
 def begun(step: Step) -> bool:

@@ -31,14 +31,23 @@ from saga_mcp.domain.undo_events import Outage
 from saga_mcp.domain.values import Effect, ItemKind, JsonObject, JsonValue, PartAction, PartState
 from saga_mcp.engine.place import misplaced
 from saga_mcp.engine.supervise import Limits, Supervised
-from saga_mcp.engine.undo_probing import begun, context_of, entry_of
+from saga_mcp.engine.undo_probing import asked_by, context_of, entry_of, is_guarded
 from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
 from saga_mcp.tools.binding import CannotBind
 from saga_mcp.tools.looks import NotSeen, World, done_already, now_of
 from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
-from saga_mcp.tools.port import AsksPerson, GivesUp, ReadFailed, UndoContext, Undoer, UndoMissed, Undone, UndoOutcome
+from saga_mcp.tools.port import (
+    AsksPerson,
+    GivesUp,
+    ReadFailed,
+    UndoContext,
+    Undoer,
+    UndoMissed,
+    Undone,
+    UndoOutcome,
+)
 from saga_mcp.tools.undo_plan import fill_late
 from saga_tools import Retry
 from saga_tools.server import UNDO_RETRY
@@ -136,10 +145,11 @@ class Undoing:
                 sent = await self._call(sent)
 
     async def _waits(self, saga: Saga, step: Step, part: Part) -> bool:
-        """Whether what it calls is down, which would fail the guard's look too; that is appended."""
-        undoer = self._shop.catalogue.undoer(part.spec.tool)
-        down = None if undoer is None else await undoer.reach()
-        if down is None:
+        """Whether something that it asks is down; that is appended."""
+        for each in await asked_by(self._shop, step, part):
+            if (down := await each.reach()) is not None:
+                break
+        else:
             return False
         number, me = step.number, self._shop.owners.me
         miss, parking = self._missed(saga.id, number, part, down, await self.policy(step, part))
@@ -165,7 +175,9 @@ class Undoing:
         now, wall = clock.now(), clock.wall()
         delay_s = clock.jitter(policy.retry.delay_s(part.tries + 1))
         self._down[slot] = (now, now + delay_s)
-        before = part.outage or Outage(upstream=missed.waits_for, since=wall, again_at=wall)
+        before = part.outage
+        if before is None or before.upstream != missed.waits_for:
+            before = Outage(upstream=missed.waits_for, since=wall, again_at=wall)
         watched_s = 0.0 if found is None or part.outage is None else now - found[0]
         outage = replace(before, again_at=wall + delay_s, waited_s=before.waited_s + watched_s)
         miss = UndoMiss(effect=missed.effect, error=missed.error, counted=False, outage=outage)
@@ -177,7 +189,7 @@ class Undoing:
     async def _held_by_guard(self, saga: Saga, step: Step, part: Part) -> bool:
         """Whether the guard of the step says that nothing is to be sent now; what follows from that is appended."""
         pair = await self._shop.pair(step)
-        if pair.guard is None or part.overwrite or part.registered or begun(step):
+        if not is_guarded(pair, step, part):
             return False
         number, me = step.number, self._shop.owners.me
         match await self._witness.world(saga, step, pair):

@@ -279,12 +279,7 @@ class Tool(Protocol):
         ...
 
     def replay(self, result: JsonValue, kept: JsonValue) -> ToolAnswer:
-        """The answer that a stored result was given with, for a caller whom it did not reach (S8).
-
-        Args:
-            result: as it was in `Landed`.
-            kept: likewise; None also where there was too much of it.
-        """
+        """The answer that a stored result was given with (S8), of both as in `Landed`; too much is not kept: None."""
         ...
 
     async def probe(self, step: StepFacts) -> ProbeVerdict:
@@ -292,7 +287,19 @@ class Tool(Protocol):
         ...
 
 
-class Undoer(Protocol):
+class Asked(Protocol):
+    """Something that an undo asks, and that may be down."""
+
+    async def reach(self) -> UndoMissed | None:
+        """Wait a short while for it; what became of the undo's attempt where it is down: nothing was sent."""
+        ...
+
+    async def comes_up(self) -> None:
+        """Return when it can be reached, at once where it can be now."""
+        ...
+
+
+class Undoer(Asked, Protocol):
     """Something an undo part can call."""
 
     @property
@@ -315,20 +322,12 @@ class Undoer(Protocol):
         """What it takes today; None: not known, or code says it."""
         ...
 
-    async def reach(self) -> UndoMissed | None:
-        """Wait a short while for what it calls; what became of the attempt where that is down: nothing was sent."""
-        ...
-
-    async def comes_up(self) -> None:
-        """Return when what it calls can be reached, at once where it can be now."""
-        ...
-
     async def undo(self, args: JsonObject, context: UndoContext) -> UndoOutcome:
         """Undo. Never raises for what the undo did."""
         ...
 
 
-class Reader(Protocol):
+class Reader(Asked, Protocol):
     """A read-only tool in the service of another one's step: as capture, guard, `after`, `read` or probe."""
 
     @property

@@ -33,6 +33,12 @@ class PythonReader:
     def rules(self) -> None:
         """None: what it returns is its answer, and so is what it raises."""
 
+    async def reach(self) -> None:
+        """It runs here."""
+
+    async def comes_up(self) -> None:
+        """It runs here."""
+
     async def read(self, args: JsonObject, step: StepFacts, rules: AnswerRules | None = None) -> ReadOutcome:
         """Call it; what it raises is its answer."""
         del rules
@@ -69,6 +75,12 @@ class PythonCompanion:
     @property
     def rules(self) -> None:
         """None: what it returns is its answer, and so is what it raises."""
+
+    async def reach(self) -> None:
+        """It runs here."""
+
+    async def comes_up(self) -> None:
+        """It runs here."""
 
     async def read(self, args: JsonObject, step: StepFacts, rules: AnswerRules | None = None) -> ReadOutcome:
         """Call it; what it returns has to come out of the log as it goes in."""

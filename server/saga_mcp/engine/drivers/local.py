@@ -36,7 +36,7 @@ from saga_mcp.domain.stranded import Attempt, attempts_of, outlives_us
 from saga_mcp.domain.undo_parts import part_of
 from saga_mcp.engine.probing import Probing
 from saga_mcp.engine.supervise import wait_for
-from saga_mcp.engine.undo_probing import UndoProbing
+from saga_mcp.engine.undo_probing import UndoProbing, asked_by
 from saga_mcp.engine.undoing import Undoing
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import SagaRow
@@ -251,16 +251,17 @@ class LocalDriver:
         wait = await self._back_off(saga.id, duty.step, part, drive)
         if wait > 0 and part.outage is not None and (duty.step.number, part.id) not in drive.watched:
             drive.watched.add((duty.step.number, part.id))
-            self._tasks.start_soon(self._when_up, duty.step.number, part, drive)
+            self._tasks.start_soon(self._when_up, duty.step, part, drive)
         return wait
 
-    async def _when_up(self, number: int, part: Part, drive: _Drive) -> None:
-        """Let a part be tried at once when its upstream comes up."""
-        undoer = self._shop.catalogue.undoer(part.spec.tool)
-        if undoer is not None:
-            await undoer.comes_up()
-            drive.watched.discard((number, part.id))
-            drive.up.add((number, part.id))
+    async def _when_up(self, step: Step, part: Part, drive: _Drive) -> None:
+        """Let a part be tried at once when all that it asks is up."""
+        asked = await asked_by(self._shop, step, part)
+        for each in asked:
+            await each.comes_up()
+        if asked:
+            drive.watched.discard((step.number, part.id))
+            drive.up.add((step.number, part.id))
             drive.wake.set()
 
     async def _back_off(self, saga_id: str, step: Step, part: Part, drive: _Drive) -> float:

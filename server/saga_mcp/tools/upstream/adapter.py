@@ -206,11 +206,7 @@ class UpstreamUndo:
 
     async def reach(self) -> UndoMissed | None:
         """Wait a short while for its upstream, which may be about to come up."""
-        try:
-            await self.upstream.ready(_READY_WITHIN_S)
-        except UpstreamDown as down:
-            return UndoMissed(error=str(down), effect=Effect.NONE, counted=False, waits_for=self.upstream.name)
-        return None
+        return await _reach(self.upstream)
 
     async def comes_up(self) -> None:
         """Return when its upstream is up."""
@@ -266,6 +262,14 @@ class UpstreamReader:
         """How its answers are read today."""
         return self.answers.rules
 
+    async def reach(self) -> UndoMissed | None:
+        """Wait a short while for its upstream, which may be about to come up."""
+        return await _reach(self.upstream)
+
+    async def comes_up(self) -> None:
+        """Return when its upstream is up."""
+        await self.upstream.comes_up()
+
     async def read(self, args: JsonObject, step: StepFacts, rules: AnswerRules | None = None) -> ReadOutcome:
         """Read; a tool's own error is an answer, and only whoever asked knows what it means."""
         del step
@@ -285,6 +289,14 @@ class UpstreamReader:
                 return ReadFailed(reason=reason)
             case NotSent(reason=reason) | Broken(reason=reason):
                 return ReadFailed(reason=reason, reached=False)
+
+
+async def _reach(upstream: Upstream) -> UndoMissed | None:
+    try:
+        await upstream.ready(_READY_WITHIN_S)
+    except UpstreamDown as down:
+        return UndoMissed(error=str(down), effect=Effect.NONE, counted=False, waits_for=upstream.name)
+    return None
 
 
 def _said(text: str) -> ToolAnswer:
