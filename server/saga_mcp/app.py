@@ -149,7 +149,7 @@ async def open_app(
             for registry in registries.values():
                 await stack.enter_async_context(registry.opened())
             if upstreams is not None:
-                await stack.enter_async_context(upstreams.connected(tools_changed))
+                await stack.enter_async_context(upstreams.connected(tools_changed, owners.mark))
                 if up_within_s:
                     await upstreams.settled(up_within_s)
         engine = await stack.enter_async_context(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import anyio
 from tests.chaos.outside import Fate, Outside
@@ -50,6 +51,9 @@ class Alive:
 
     def alive(self, owner: str) -> bool:
         return owner in self.fates and not self.fates[owner].dead
+
+    def mark(self) -> Path:
+        raise NotImplementedError  # nothing here is started
 
 
 class ChanceLog(LogAround):

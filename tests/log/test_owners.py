@@ -51,6 +51,34 @@ def test_a_process_is_alive_until_it_is_killed(directory: Path) -> None:
         assert living(directory) == []
 
 
+LOCKING = """
+import fcntl, sys
+with open(sys.argv[1], "x") as mark:
+    fcntl.lockf(mark, fcntl.LOCK_EX)
+    print("locked", flush=True)
+    sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no keepers")
+def test_a_killed_process_is_not_proved_dead_while_a_keeper_has_its_mark(directory: Path) -> None:
+    with FileOwners.claim(directory, epoch=1) as owners, process(directory) as (child, theirs):
+        mark = directory / f"{theirs}.1.kept"
+        command = [sys.executable, "-c", LOCKING, str(mark)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as keeper:
+            assert keeper.stdout is not None
+            assert keeper.stdout.readline()
+            child.kill()
+            child.wait()
+            assert owners.alive(theirs)
+            with FileOwners.claim(directory, epoch=1):
+                assert mark.exists()
+            keeper.kill()
+        assert not owners.alive(theirs)
+        with FileOwners.claim(directory, epoch=1):
+            assert not mark.exists()
+
+
 def test_probing_others_never_drops_the_own_lock(directory: Path) -> None:
     """Closing any descriptor of a file drops a process's record locks on it."""
     with FileOwners.claim(directory, epoch=1) as owners:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import anyio
 import psutil
@@ -45,6 +46,28 @@ async def test_an_upstream_that_is_killed_during_a_call_is_undone_and_comes_back
         assert answers == ["compensated"]
     assert desk.did == ["add a", "remove 7"]
     assert len(desk.pids) == 2
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody knows what a process has left behind")
+async def test_a_call_is_not_overtaken_by_its_undo_though_whoever_ends_its_server_is_gone(desk: Desk) -> None:
+    """S3.3: the end of the process that we had started is waited for, not that of ours alone."""
+    desk.configure(BLIND)
+    async with raw(desk) as client:
+        await client.send(tool_call(1, "ledger_add", item="a", id=7, mode="hang_before"))
+        await eventually(lambda: desk.called("add") == 1)
+        between = psutil.Process(desk.pids[-1]).parent()
+        assert between is not None
+        between.kill()
+        kill(client.process.pid)
+    async with desk.open() as agent:
+        await agent.until_up()
+        (saga,) = (await agent.call("saga_status")).value["structuredContent"]["sagas"]
+        with anyio.move_on_after(2):  # long enough for an undo that does not wait
+            await eventually(lambda: desk.called("remove") > 0)
+        desk.switch("go")
+        await eventually(lambda: "add a" in desk.did)
+        await agent.until(saga["saga_id"], "compensated")
+    assert desk.did == ["add a", "remove 7"]
 
 
 async def test_an_upstream_that_is_killed_during_an_undo_is_asked_again(desk: Desk) -> None:

@@ -4,6 +4,10 @@ Beside the database lies `<database>.owners/`. Each process creates `<owner>.loc
 for as long as it lives; when it ends, however it ends, the kernel drops the lock. Nothing compares clocks or trusts a
 pid.
 
+What a process has sent may go on in a server that it has started. So the keeper of each such server locks a mark,
+`<owner>.<n>.kept`, before it starts it, and keeps it until all of it has ended: up to then the owner is not proved
+dead. A mark names the server by pid and start time, for where the keeper has been killed itself.
+
 POSIX record locks (`lockf`) and not `flock`: a `flock` survives in a forked child, so a dead server would look alive
 as long as something it started runs. Record locks have a trap of their own: they belong to the process and are
 dropped when it closes *any* descriptor of the file. So a process never opens a file of its own again; it knows by
@@ -29,6 +33,7 @@ from saga_mcp.log.guard import guarded, ours
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SUFFIX: Final = ".lock"
+_KEPT: Final = ".kept"
 _DIRECTORY_LOCK: Final = "directory"
 """A file without the suffix of an owner's, locked while files are made or removed."""
 
@@ -58,6 +63,7 @@ class FileOwners:
         self._directory = directory
         self._me = me
         self._descriptor = descriptor
+        self._marked = 0
 
     @classmethod
     @contextlib.contextmanager
@@ -110,7 +116,12 @@ class FileOwners:
             return False
         if owner == self._me:
             return self._is_in_place()
-        return _is_locked(_file_of(self._directory, owner))
+        return _is_locked(_file_of(self._directory, owner)) or any(map(_is_kept, _marks(self._directory, owner)))
+
+    def mark(self) -> Path:
+        """See the port's `Owners`."""
+        self._marked += 1
+        return self._directory / f"{self._me}.{self._marked}{_KEPT}"
 
     def _is_in_place(self) -> bool:
         # By status only: opening the file and closing it again would drop the lock.
@@ -170,6 +181,11 @@ def _reap(directory: Path) -> None:
         if not _is_locked(path):
             with contextlib.suppress(OSError):  # gone, or another user's
                 path.unlink()
+    for path in _marks(directory, "*"):
+        # While its owner lives it may just be made.
+        if not _is_locked(_file_of(directory, path.name.partition(".")[0])) and not _is_kept(path):
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 @contextlib.contextmanager
@@ -198,6 +214,23 @@ def _is_locked(path: Path) -> bool:
         return not _try_lock(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _marks(directory: Path, owner: str) -> list[Path]:
+    return sorted(directory.glob(f"{owner}.*{_KEPT}"))
+
+
+def _is_kept(mark: Path) -> bool:
+    """Whether the keeper that has this mark lives, or what it has started."""
+    if _is_locked(mark):
+        return True
+    try:
+        kept = json.loads(mark.read_text(encoding="utf-8"))
+        # As the keeper has read it: the name stands in parentheses, and may hold any character.
+        status = Path(f"/proc/{int(kept['pid'])}/stat").read_bytes().rpartition(b")")[2].split()
+        return status[0] != b"Z" and status[19].decode() == kept["started"]
+    except (OSError, ValueError, KeyError, TypeError, IndexError):
+        return False  # it has ended, or had started nothing
 
 
 if sys.platform == "win32":

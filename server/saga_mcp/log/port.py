@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from saga_mcp.domain.alerts import Alert
@@ -292,5 +293,9 @@ class Owners(Protocol):
         ...
 
     def alive(self, owner: str) -> bool:
-        """Whether the process behind `owner` lives. False is proof, on this host."""
+        """Whether the process behind `owner` lives, or what keeps a mark of it. False is proof, on this host."""
+        ...
+
+    def mark(self) -> Path:
+        """A new file of this process, for a keeper: while that has it locked, `alive` says that this process lives."""
         ...

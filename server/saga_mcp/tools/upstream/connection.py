@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import anyio
@@ -145,6 +146,7 @@ class Upstream:
         self._moved = anyio.Event()
         self._relist = anyio.Event()
         self._lists = ToolLists()
+        self._mark: Callable[[], Path] | None = None
 
     @property
     def state(self) -> State:
@@ -171,8 +173,13 @@ class Upstream:
         why = self.left_out.get(tool)
         return f"its tool {tool} cannot be read: {why}" if why else f"it has no tool {tool}"
 
-    async def run(self) -> None:
-        """Keep it connected, for ever."""
+    async def run(self, mark: Callable[[], Path] | None = None) -> None:
+        """Keep it connected, for ever.
+
+        Args:
+            mark: Names a new file that whoever keeps a process of it has locked; None: nobody waits for its end.
+        """
+        self._mark = mark
         async with anyio.create_task_group() as links:
             failures = 0
             while True:
@@ -227,7 +234,7 @@ class Upstream:
         try:
             with anyio.CancelScope(deadline=anyio.current_time() + _CONNECT_WITHIN_S) as connecting:
                 async with (
-                    opened(self.declared.place, self.name) as (process, tap),
+                    opened(self.declared.place, self.name, self._mark) as (process, tap),
                     Client(self._lists.over(streams(tap)), message_handler=self._heard, cache=None) as client,
                 ):
                     await self._list(client)

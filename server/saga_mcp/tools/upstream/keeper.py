@@ -1,11 +1,12 @@
 """The keeper of one upstream: a process of its own that starts the upstream, and ends with the last of its descent.
 
 Run as a file, in an interpreter without site-packages, so it imports only the standard library:
-`keeper.py CONTROL STATUS LOCALE SIZE`, with the upstream's pipes as its own. CONTROL is the end of a pipe whose other
-end is ours. The first SIZE bytes of it are the command, its words parted by NUL; among the keeper's own arguments they
-would make it a victim of whoever kills the upstream by its name. After that `t` asks the upstream to end, and the
+`keeper.py CONTROL STATUS LOCALE SIZE MARK`, with the upstream's pipes as its own. CONTROL is the end of a pipe whose
+other end is ours. The first SIZE bytes of it are the command, its words parted by NUL; among the keeper's own arguments
+they would make it a victim of whoever kills the upstream by its name. After that `t` asks the upstream to end, and the
 closing of the pipe, by us or by SIGKILL, ends all of it. To STATUS goes one line: that it runs, or why not. LOCALE is 1
-where LC_CTYPE is the upstream's own, and not what Python has set.
+where LC_CTYPE is the upstream's own, and not what Python has set. MARK is a file that it has locked for as long as
+anything lives of what it starts, empty where there is none; whoever takes over from us waits for that.
 
 On Linux whatever is left behind by its parent becomes the keeper's child (`prctl(2)`, PR_SET_CHILD_SUBREAPER), in
 whatever session it is. So where the keeper has no child, there is none of the descent: only then it exits with
@@ -22,6 +23,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import TextIO
 
 ALL_ENDED = 0
 """The exit code that says that nothing is left. Only Linux lets us know."""
@@ -34,8 +36,21 @@ _HEARD = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
 """Signals to our group that are not meant for us; a handler, unlike ignoring, is not handed on to the upstream."""
 
 
-def main(control: int, status: int, size: int) -> int:
+def main(control: int, status: int, size: int, mark: str) -> int:
     """Start the command, and see to its end."""
+    if not mark:
+        return _keep(control, status, size, None)
+    import fcntl  # noqa: PLC0415 - Windows, which has no keeper, does not have it
+
+    path = Path(mark)
+    with path.open("x", encoding="utf-8") as file:
+        fcntl.lockf(file, fcntl.LOCK_EX)
+        code = _keep(control, status, size, file)
+        path.unlink(missing_ok=True)
+    return code
+
+
+def _keep(control: int, status: int, size: int, mark: TextIO | None) -> int:
     knows = _adopts_orphans()
     command = _read(control, size)
     if len(command) < size:  # whoever wanted it is gone
@@ -54,6 +69,8 @@ def main(control: int, status: int, size: int) -> int:
     except OSError as error:
         _say(status, {"errno": error.errno, "strerror": error.strerror})
         return ALL_ENDED
+    if mark is not None:
+        print(json.dumps({"pid": started, "started": _started_at(started)}), file=mark, flush=True)
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in range(3):  # the upstream's alone: who reads them learns of its end
         os.dup2(null, descriptor)
@@ -123,6 +140,14 @@ def _ended() -> list[int | None]:
         found.append(pid)
 
 
+def _started_at(pid: int) -> str:
+    """In clock ticks since the machine was started; empty where nobody says it."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19].decode()
+    except OSError:
+        return ""
+
+
 def _end_all() -> int:
     """End the descent, in rounds: what loses its parent in one is our child in the next."""
     pause_s = 0.002
@@ -160,4 +185,4 @@ def _descent() -> list[int]:
 if __name__ == "__main__":
     if sys.argv[3] == "0":
         os.environ.pop("LC_CTYPE", None)
-    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4])))
+    sys.exit(main(int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[4]), sys.argv[5]))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,18 +19,21 @@ _LAST_WORDS_S = 1.0
 
 
 @contextlib.asynccontextmanager
-async def opened(place: Program | Endpoint, name: str) -> AsyncGenerator[tuple[Process | None, Tap]]:
+async def opened(
+    place: Program | Endpoint, name: str, mark: Callable[[], Path] | None = None
+) -> AsyncGenerator[tuple[Process | None, Tap]]:
     """Open it until the block ends; a program has ended then, with all that it started.
 
     Args:
         place: Where it is.
         name: What the log calls it.
+        mark: Names a file for the keeper of a program; see `running`.
     """
     if isinstance(place, Endpoint):
         async with reached(place) as tap:
             yield None, tap
         return
-    async with running(place, name) as process:
+    async with running(place, name, mark and mark()) as process:
         yield process, Tap(FromProgram(process.output, name), ToProgram(process.input, process.exited))
 
 

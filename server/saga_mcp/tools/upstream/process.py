@@ -93,14 +93,14 @@ class _Keeper:
         """Whether there is a keeper."""
         return bool(self._theirs)
 
-    def command(self, program: Program, env: dict[str, str]) -> list[str]:
+    def command(self, program: Program, env: dict[str, str], mark: Path | None) -> list[str]:
         """What is started for a program."""
         if not self.keeps:
             return [program.command, *program.args]
         # Isolated: what the upstream's variables say of Python concerns the upstream.
         python = [sys.executable, "-I", "-S", str(_KEEPER)]
         has_locale = int("LC_CTYPE" in env)
-        return [*python, *map(str, (*self._theirs, has_locale, len(_words(program))))]
+        return [*python, *map(str, (*self._theirs, has_locale, len(_words(program)), mark or ""))]
 
     @contextlib.contextmanager
     def handed_on(self) -> Generator[tuple[int, ...]]:
@@ -158,12 +158,13 @@ def _words(program: Program) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def running(program: Program, name: str) -> AsyncGenerator[Process]:
+async def running(program: Program, name: str, mark: Path | None = None) -> AsyncGenerator[Process]:
     """Start the program; when the block ends it has ended, and everything that it started too.
 
     Args:
         program: What is started.
         name: What the log calls it.
+        mark: Kept locked as long as anything lives of what is started, also where we do not; not on Windows.
 
     Raises:
         OSError: It cannot be started.
@@ -177,7 +178,7 @@ async def running(program: Program, name: str) -> AsyncGenerator[Process]:
             launched.append(
                 await asyncio.get_running_loop().subprocess_exec(
                     Process,
-                    *keeper.command(program, env),
+                    *keeper.command(program, env, mark),
                     env=env,
                     cwd=program.cwd,
                     pass_fds=theirs,

@@ -98,17 +98,20 @@ class ServedUpstreams:
         self._changed.set()
 
     @contextlib.asynccontextmanager
-    async def connected(self, changed: Callable[[], Awaitable[None]] | None = None) -> AsyncGenerator[None]:
+    async def connected(
+        self, changed: Callable[[], Awaitable[None]] | None = None, mark: Callable[[], Path] | None = None
+    ) -> AsyncGenerator[None]:
         """Keep them connected until the block ends; nobody waits for one to come up.
 
         Args:
             changed: Called when a tool is not what it was.
+            mark: Names a new file for each process that is started; see the log's `Owners`.
         """
         async with anyio.create_task_group() as tasks:
             if changed is not None:
                 tasks.start_soon(self._tell, changed)
             for upstream in self.upstreams:
-                tasks.start_soon(upstream.run)
+                tasks.start_soon(upstream.run, mark)
             yield
             tasks.cancel_scope.cancel()
 
