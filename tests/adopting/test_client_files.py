@@ -91,6 +91,9 @@ def test_where_only_other_projects_have_servers_they_are_named(tmp_path: Path) -
         ("{}", "names no servers"),
         ('{"mcpServers": {}}', "names no servers"),
         ('{"mcpServers": {"fs": "npx"}}', "not every entry"),
+        ('{"mcpServers": {"mem": {"command": "a"}, "fs": {}, "mem": {"command": "b"}}}', 'says "mem" more than once'),
+        ('{"mcpServers": {"fs": {"command": "a", "env": {"A": "1", "A": "2"}}}}', 'says "A" more than once'),
+        ('{"mcpServers": {}, "mcpServers": {"fs": {"command": "a"}}}', 'says "mcpServers" more than once'),
     ],
 )
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str, said: str) -> None:

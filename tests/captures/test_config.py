@@ -43,6 +43,21 @@ async def test_a_text_is_put_back(h: Harness, folder: Path, before: str) -> None
     assert saga.state == "compensated"
 
 
+@pytest.mark.parametrize("letter", ["a", "\u0436", "\u20ac", "\U0001f600"])
+async def test_the_most_that_is_kept_is_counted_in_bytes_of_utf_8(h: Harness, folder: Path, letter: str) -> None:
+    around, each = len('{"content": ""}'), len(letter.encode())
+    fits = "x" * ((2**20 - around) % each) + letter * ((2**20 - around) // each)
+    (folder / "a").write_text(fits, encoding="utf-8")
+    (folder / "b").write_text(f"{fits}{letter}", encoding="utf-8")
+    saga = h.saga()
+    with pytest.raises(CallFailed, match=f"takes {2**20 + each} bytes, more than {2**20}"):
+        await saga.call("write_text", path="b", content="new")
+    await saga.call("write_text", path="a", content="new")
+    await saga.abort()
+    assert (folder / "a").read_text(encoding="utf-8") == fits
+    assert journal(folder) == ["write a", "write a"]
+
+
 @pytest.mark.parametrize(
     "absent_when",
     [

@@ -157,13 +157,30 @@ async def test_a_text_is_read_as_the_servers_answers_are(tmp_path: Path) -> None
     assert ledger.called("say") == 0
 
 
-async def test_check_says_what_only_undos_call(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+def with_crm(folder: Path) -> Ledger:
+    """A config whose function `drop` is nothing but an undo."""
+    ledger = Ledger(folder)
     ledger.configure()
-    (tmp_path / "crm.py").write_text("def add(name: str) -> None: ...\ndef drop(name: str) -> None: ...\n")
+    (folder / "crm.py").write_text("def add(name: str) -> None: ...\ndef drop(name: str) -> None: ...\n")
     pair = '[tools."crm.add"]\nundo = { tool = "crm.drop", args = { name = "${args.name}" } }\n'
     with ledger.config.open("a") as config:
         config.write(f'[python.crm]\npath = "crm.py"\nfunctions = ["add", "drop"]\n{pair}')
+    return ledger
+
+
+@pytest.mark.parametrize("command", [("try", "crm.drop", "{}"), ("serve", "--inject", "step=crm.drop:after")])
+async def test_a_function_that_is_only_an_undo_is_said_to_be_one(tmp_path: Path, command: tuple[str, ...]) -> None:
+    code, said = await with_crm(tmp_path).run(*command)
+    assert (code, "crm.drop is called by undos only" in said, "did you mean" in said) == (2, True, False), said
+
+
+async def test_a_name_that_comes_close_ends_the_sentence(tmp_path: Path) -> None:
+    code, said = await with_crm(tmp_path).run("try", "crm.ad", "{}")
+    assert (code, "did you mean crm.add?" in said, "?." in said) == (2, True, False), said
+
+
+async def test_check_says_what_only_undos_call(tmp_path: Path) -> None:
+    ledger = with_crm(tmp_path)
     _, said = await ledger.run("check", "--offline")
     (row,) = [line.split("  ") for line in said.splitlines() if line.startswith("crm.drop")]
     assert [cell.strip() for cell in row if cell.strip()] == ["crm.drop", "-", "undo only", "-", "-"]

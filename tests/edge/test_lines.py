@@ -97,6 +97,14 @@ def test_whatever_lies_around_the_depths_the_id_is_found(value: object, levels: 
 
 def test_a_refused_number_costs_no_reply() -> None:
     """Python reads no integer of more than 4,300 digits; the caller would wait for ever."""
-    line = b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"n":%s}}' % (b"9" * 5000)
+    line = b'{"jsonrpc":"2.0","id":7,"method":"x","params":{"n":-%s}}' % (b"9" * 5000)
+    refused = read_line(line)
+    assert isinstance(refused, Unreadable)
+    assert [reply.error.message for reply in refused.replies] == [
+        "unreadable message: it holds an integer of more than 4,300 digits, which cannot be read; pass it as text"
+    ]
+    quoted = read_line(line.replace(b"-9", b'"-9').replace(b"9}}", b'9"}').replace(b'"x"', b"1"))
+    assert isinstance(quoted, Unreadable)
+    assert all("digits" not in reply.error.message for reply in quoted.replies)
     assert refused_ids(line) == [7]
     assert refused_ids(b'{"jsonrpc":"2.0","id":%s,"method":"x","params":{}}' % (b"9" * 5000)) == [None]

@@ -43,6 +43,14 @@ async def prove(desk: Desk, *arguments: str, sandbox: str = "ledger") -> tuple[i
     return done.returncode, json.loads(done.stdout)
 
 
+async def printed(desk: Desk) -> tuple[list[str], str]:
+    """What a person sees: the lines that tell of the progress, and the report."""
+    samples = ["--samples", str(desk.folder / "samples.toml"), "--sandbox", "ledger"]
+    with anyio.fail_after(BOUND_S):
+        done = await anyio.run_process([str(COMMAND), "prove", "--config", str(desk.config), *samples], check=False)
+    return done.stderr.decode().splitlines(), done.stdout.decode()
+
+
 def verdicts(found: Any) -> dict[str, tuple[str, bool]]:  # noqa: ANN401 - JSON
     return {each["fault"]: (each["verdict"], each["passed"]) for each in found["rehearsals"]}
 
@@ -57,6 +65,7 @@ async def test_a_pair_that_undoes_restores_the_world_whatever_fails(ledger: Desk
         "undo_lost": ("restored", True),
         "lost": ("person", True),  # nobody can tell its id, and it has no probe
     }
+    assert [each["stays"] for each in found["rehearsals"]] == [[], [], [], [], ["ledger.add"]]
     assert code == 0
     added = [line["id"] for line in ledger.lines if line["do"] == "add"]
     removed = [line["id"] for line in ledger.lines if line["do"] == "remove"]
@@ -122,8 +131,65 @@ async def test_a_call_that_cannot_be_made_proves_nothing(ledger: Desk) -> None:
     ledger.configure(GOOD)
     (ledger.folder / "samples.toml").write_text(SAMPLES.replace('"a" }', '"a", mode = "fail_before" }'))
     code, found = await prove(ledger)
-    assert (code, verdicts(found)["none"]) == (1, ("broken", False))
+    assert (code, verdicts(found)["none"]) == (1, ("untried", False))
     assert found["rehearsals"][0]["saga"].startswith("the call of ledger.add itself fails")
+
+
+async def test_a_call_that_fails_over_a_changed_world_is_broken(ledger: Desk) -> None:
+    ledger.configure(GOOD + '\nerror_means = "no_effect"')
+    (ledger.folder / "samples.toml").write_text(SAMPLES.replace('"a" }', '"a", mode = "fail_after" }'))
+    code, found = await prove(ledger)
+    assert (code, verdicts(found)["none"]) == (1, ("broken", False))
+    assert found["rehearsals"][0]["differences"]
+
+
+REFUSED = """
+"stack.swap" = { capture = { tool = "stack.show", args = {}, max_bytes = 1 }, undo = { tool = "stack.pop", args = {} } }
+"""
+SWAP = """
+def swap(letter: str) -> None:
+    FILE.write_text(letter)
+"""
+
+
+async def test_a_call_that_is_refused_was_not_tried_and_what_came_before_it_is_undone(ledger: Desk) -> None:
+    ledger.config.write_text(STACKED.replace('"pop"]', '"pop", "swap"]') + REFUSED)
+    (ledger.folder / "stack.py").write_text(STACK + SWAP)
+    calls = "".join(f'[[call]]\ntool = "stack.{name}"\nargs = {{ letter = "a" }}\n' for name in ("push", "swap"))
+    (ledger.folder / "samples.toml").write_text(f'{calls}[[read]]\ntool = "stack.show"\n')
+    code, found = await prove(ledger, sandbox="stack")
+    swaps = [each for each in found["rehearsals"] if each["tool"] == "stack.swap"]
+    assert [(each["fault"], each["step"]) for each in swaps] == [
+        ("none", None),
+        ("before", None),
+        ("undo_before", None),
+        ("undo_lost", None),
+        ("before", 2),
+        ("none", 2),
+        ("lost", None),
+    ]
+    assert {(each["verdict"], each["passed"], *each["differences"]) for each in swaps} == {("untried", False)}
+    assert all("Nothing was sent" in each["saga"] for each in swaps)
+    assert code == 1
+
+
+async def test_each_rehearsal_that_is_announced_is_in_the_table_or_is_said_to_be_left_out(ledger: Desk) -> None:
+    ledger.configure('[tools."ledger.add"]\nundo = { leave = "entry ${args.item}" }')
+    told, table = await printed(ledger)
+    assert told[2:6] == [
+        "ledger.add: the undo fails before it does anything",
+        "  left out: its undo calls nothing that could fail",
+        "ledger.add: the undo's reply is lost",
+        "  left out: its undo calls nothing that could fail",
+    ]
+    assert len([line for line in told if line.startswith("ledger.add")]) == 5
+    assert "\n3 rehearsals, 0 failed" in table
+
+
+async def test_what_is_left_to_a_person_is_said_to_stay_in_the_sandbox(ledger: Desk) -> None:
+    ledger.configure(IDEMPOTENT)
+    _, table = await printed(ledger)
+    assert "Nobody undid these, so they may still be in the sandbox:\n  ledger.add (the call's reply is lost)" in table
 
 
 @pytest.mark.parametrize("sandbox", ["", "other", "ledger,other"])

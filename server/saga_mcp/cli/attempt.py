@@ -15,7 +15,7 @@ from saga_mcp import app
 from saga_mcp.cli.ground import Ground, stand_on, stdout_kept_clean
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, wrong_usage
-from saga_mcp.config.problems import did_you_mean
+from saga_mcp.config.problems import unknown
 from saga_mcp.domain.hiding import Hiding
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind
 from saga_mcp.edge.clean import escape
@@ -84,7 +84,9 @@ async def _try(ground: Ground, name: str, arguments: JsonObject, given: Given | 
         offered |= {tool.offered: tool.pair.tool for tool in upstream.tools}
     name = name if name in pairs else offered.get(name, name)
     if name not in pairs:
-        wrong_usage(f"There is no tool {name} in {ground.path}{did_you_mean(name, [*pairs, *offered])}.")
+        if any(name in pair.undo_tools for pair in pairs.values()):
+            wrong_usage(f"{name} is called by undos only: try the tool that it undoes. Nothing was called.")
+        wrong_usage(unknown(f"There is no tool {name} in {ground.path}", name, [*pairs, *offered]))
     needed = {called.partition(".")[0] for called in (name, *_called(pairs[name]))}
     upstreams = tuple(each for each in loaded.upstreams if each.name in needed)
     with stdout_kept_clean():

@@ -82,8 +82,11 @@ class InjectingCatalogue(CatalogueAround):
             Unreadable: there is no such tool.
         """
         for each in injections:
-            if each.tool not in inner.offered and inner.tool(each.tool) is None:
-                raise Unreadable(f"--inject {each}: there is no tool {each.tool}; `saga-mcp check` lists them")
+            if each.tool in inner.offered or inner.tool(each.tool) is not None:
+                continue
+            if any(each.tool in tool.pair.undo_tools for tool in inner.offered.values()):
+                raise Unreadable(f"--inject {each}: {each.tool} is called by undos only, and only steps can fail so")
+            raise Unreadable(f"--inject {each}: there is no tool {each.tool}; `saga-mcp check` lists them")
         return cls(inner, injections) if injections else inner
 
     def around_tool(self, tool: Tool) -> Tool:

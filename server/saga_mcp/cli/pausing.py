@@ -24,7 +24,7 @@ from saga_mcp.cli.options import (
     require_answerable,
 )
 from saga_mcp.cli.output import CommandFailed, Exit, Output, age, wrong_usage
-from saga_mcp.config.problems import did_you_mean
+from saga_mcp.config.problems import unknown
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.values import JsonObject, Kind
 from saga_mcp.edge.clean import escape
@@ -126,9 +126,8 @@ def tool_named(config: Path | None, ground: Ground, given: str) -> str:
     source, dot, tool = name.partition(".")
     # An undo may call any tool of an upstream, declared or not.
     if name not in names and not (dot and tool and source in sources):
-        wrong_usage(
-            f"There is no tool {given} in {ground.path}{did_you_mean(given, [*names, *offered])}. Nothing was changed."
-        )
+        missing = unknown(f"There is no tool {given} in {ground.path}", given, [*names, *offered])
+        wrong_usage(f"{missing} Nothing was changed.")
     return name
 
 

@@ -14,7 +14,7 @@ from saga_mcp.cli.ground import stand_on, stdout_kept_clean
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, wrong_usage
 from saga_mcp.config import LoadedConfig
-from saga_mcp.config.problems import did_you_mean
+from saga_mcp.config.problems import unknown
 from saga_mcp.tools.pair import Pair
 
 
@@ -53,7 +53,8 @@ def prove(
     tools = _tools(loaded)
     for sample in rehearsal.calls:
         if sample.tool not in tools:
-            wrong_usage(f"There is no tool {sample.tool}{did_you_mean(sample.tool, tools)}. Nothing was called.")
+            missing = unknown(f"There is no tool {sample.tool}", sample.tool, tools)
+            wrong_usage(f"{missing} Nothing was called.")
     named = {each.strip() for each in sandbox.split(",")} - {""}
     changed = {called.partition(".")[0] for sample in rehearsal.calls for called in _calls(tools[sample.tool])}
     if named != changed:
@@ -85,6 +86,4 @@ def _tools(loaded: LoadedConfig) -> dict[str, Pair]:
 def _calls(pair: Pair) -> Iterator[str]:
     """Tools that a rehearsal of it may call and that may write."""
     yield pair.tool
-    yield from (entry.tool for entry in pair.undo if entry.tool)
-    for case in pair.cases:
-        yield from _calls(case.pair)
+    yield from pair.undo_tools

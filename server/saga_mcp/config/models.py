@@ -144,7 +144,9 @@ class CaptureTable(ReadTable):
     exact_when: Condition = Field(
         default=True, description="`${...}` over `now`: the answer is exactly what is there, so that it can be put back"
     )
-    max_bytes: int = Field(MAX_BYTES, ge=1, description="a larger answer cannot be kept: the call is refused")
+    max_bytes: int = Field(
+        MAX_BYTES, ge=1, description="bytes of UTF-8; a larger answer cannot be kept: the call is refused"
+    )
 
 
 class GuardTable(Table):

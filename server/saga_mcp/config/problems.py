@@ -96,5 +96,10 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {close[0]}?" if close else ""
 
 
+def unknown(sentence: str, name: str, known: Iterable[str]) -> str:
+    """Return a sentence that lacks its mark, with the closest known name where there is one."""
+    return f"{sentence}{did_you_mean(name, known) or '.'}"
+
+
 def _count(found: Sequence[ConfigProblem], noun: str) -> str:
     return f"{len(found)} {noun}{'' if len(found) == 1 else 's'}"

@@ -7,7 +7,7 @@ opposite: the tool has acted, so its reply is repaired rather than lost.
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -19,9 +19,12 @@ from saga_mcp.edge.clean import clean
 _REFUSAL = (
     "unreadable message: expected one JSON-RPC object per line, in UTF-8, no lone surrogates, under 200 levels deep"
 )
+_TOO_LONG = "unreadable message: it holds an integer of more than 4,300 digits, which cannot be read; pass it as text"
 _NO_JSON = "unreadable message: this line is no JSON"
 _DEEPEST = 255
 _LONGEST_ID = 100
+_LONGEST_INTEGER = 4300
+"""Digits that Python reads."""
 _OUTCOMES = {"result", "error"}
 _OUTLINE_LEVELS = 3
 """Of a batch, of a request in it, and of its parameters."""
@@ -92,8 +95,16 @@ def _require_readable(value: JsonValue, levels: int = _DEEPEST) -> None:
 
 def _refusals(line: bytes) -> Iterator[types.JSONRPCError]:
     """An error for each request in a line that is no message; the standard decoder is more lenient than ours."""
+    refusal = _REFUSAL
+
+    def bounded(digits: str) -> int | None:
+        nonlocal refusal
+        if len(digits.lstrip("-")) > _LONGEST_INTEGER:
+            refusal = _TOO_LONG
+        return int(digits) if len(digits) <= _LONGEST_ID else None
+
     try:
-        document = _document(line.decode("utf-8", "replace"))
+        document = _document(line.decode("utf-8", "replace"), bounded)
     except ValueError:
         yield _error(None, types.PARSE_ERROR, _NO_JSON)
         return
@@ -104,9 +115,9 @@ def _refusals(line: bytes) -> Iterator[types.JSONRPCError]:
         request_id = fields.get("id")
         is_call = isinstance(fields.get("method"), str)
         if is_call and isinstance(request_id, int | str) and not isinstance(request_id, bool):
-            yield _error(request_id, types.INVALID_REQUEST, _REFUSAL)
+            yield _error(request_id, types.INVALID_REQUEST, refusal)
         elif not _wants_no_reply(fields):
-            yield _error(None, types.INVALID_REQUEST, _REFUSAL)
+            yield _error(None, types.INVALID_REQUEST, refusal)
 
 
 def _wants_no_reply(fields: Mapping[str, object]) -> bool:
@@ -114,12 +125,12 @@ def _wants_no_reply(fields: Mapping[str, object]) -> bool:
     return ("method" in fields and "id" not in fields) or ("method" not in fields and bool(fields.keys() & _OUTCOMES))
 
 
-def _document(text: str) -> object:
-    # Python refuses integers of more than 4,300 digits, and with them the whole line.
+def _document(text: str, bounded: Callable[[str], int | None]) -> object:
+    # Python refuses an integer that is too long, and with it the whole line.
     try:
-        return cast("object", json.loads(text, parse_int=_bounded))
+        return cast("object", json.loads(text, parse_int=bounded))
     except RecursionError:
-        return cast("object", json.loads(_outline(text), parse_int=_bounded))
+        return cast("object", json.loads(_outline(text), parse_int=bounded))
 
 
 def _outline(text: str) -> str:
@@ -137,10 +148,6 @@ def _outline(text: str) -> str:
                 start = found.end() - (_OUTLINE_LEVELS - level + len(run))
             level -= len(run)
     return "".join(kept) + text[start:] if level <= _OUTLINE_LEVELS else ""
-
-
-def _bounded(digits: str) -> int | None:
-    return int(digits) if len(digits) <= _LONGEST_ID else None
 
 
 def _error(request_id: types.RequestId | None, code: int, message: str) -> types.JSONRPCError:

@@ -173,6 +173,12 @@ class Pair:
     cases: tuple[Case, ...] = ()
     """What it is by its arguments. Empty for most tools, and in a row: the case that holds is what is frozen."""
 
+    @property
+    def undo_tools(self) -> frozenset[str]:
+        """What its undos call, in all of its cases."""
+        own = frozenset(entry.tool for entry in self.undo if entry.tool)
+        return own.union(*(case.pair.undo_tools for case in self.cases))
+
     def to_json(self) -> JsonObject:
         """The content of the pair's row."""
         content = asdict(replace(self, cases=()))

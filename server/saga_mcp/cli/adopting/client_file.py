@@ -12,7 +12,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -189,7 +189,7 @@ def read_client_file(path: Path, project: Path) -> ClientFile:
         ClientFileUnusable: it is not there, or no file of a kind that is known.
     """
     path = path.expanduser().resolve()
-    raw, content = _read(path)
+    raw, content = _read(path, _each_once)
     places: list[Place] = [("mcpServers",), ("servers",), ("mcp", "servers")]
     projects = content.get("projects")
     if isinstance(projects, dict):
@@ -212,7 +212,7 @@ def read_backup(file: ClientFile) -> ClientFile:
         ClientFileUnusable: there is no backup, or it holds no servers where the file has them.
     """
     path = backup_of(file.path)
-    raw, content = _read(path)
+    raw, content = _read(path, dict)  # it was adopted as it is, so the way back stays open
     if not isinstance(_found(content, file.place), dict):
         raise ClientFileUnusable(f"{path} has no servers at {'.'.join(file.place)}")
     return ClientFile(path, file.client, file.place, raw, content)
@@ -232,7 +232,7 @@ def default_client_file(environ: Mapping[str, str], home: Path, platform: str = 
     return base / "Claude" / "claude_desktop_config.json"
 
 
-def _read(path: Path) -> tuple[bytes, JsonObject]:
+def _read(path: Path, built: Callable[[list[tuple[str, JsonValue]]], JsonObject]) -> tuple[bytes, JsonObject]:
     try:
         raw = path.read_bytes()
     except FileNotFoundError as error:
@@ -244,12 +244,35 @@ def _read(path: Path) -> tuple[bytes, JsonObject]:
             f"{path} is empty: set your servers up in the client first, or name the file with them"
         )
     try:
-        content: object = json.loads(plain(raw.decode("utf-8-sig")))
+        content: object = json.loads(plain(raw.decode("utf-8-sig")), object_pairs_hook=built)
+    except _Repeated as repeated:
+        raise ClientFileUnusable(
+            f"{path} says {json.dumps(repeated.name, ensure_ascii=False)} more than once in one object, and clients "
+            "take only one of them: remove the other one there, and try again"
+        ) from repeated
     except (ValueError, RecursionError) as error:
         raise ClientFileUnusable(f"{path} is no JSON ({error}): mend it there, and try again") from error
     if not isinstance(content, dict):
         raise ClientFileUnusable(f"{path} does not hold an object")
     return raw, cast("JsonObject", content)
+
+
+class _Repeated(ValueError):
+    """An object has one name twice."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(name)
+
+
+def _each_once(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
+    """Build an object of which nothing is lost, as it would be where a name comes twice and the last one wins."""
+    found: JsonObject = {}
+    for name, value in pairs:
+        if name in found:
+            raise _Repeated(name)
+        found[name] = value
+    return found
 
 
 def _client(path: Path, place: Place) -> str:

@@ -19,6 +19,8 @@ def print_scenes(output: Output, scenes: Sequence[Scene]) -> None:
         if each.differences:
             output.text("", escape(f"{_name(each)}, {each.fault.value}: {each.verdict.value}"))
             output.text(*(f"  {escape(line)}" for line in _shown(each)))
+    if stays := [f"  {tool} ({each.fault.value})" for each in scenes for tool in each.stays]:
+        output.text("", "Nobody undid these, so they may still be in the sandbox:", *map(escape, stays))
     failed = sum(not each.passed for each in scenes)
     output.text("", f"{count(len(scenes), 'rehearsal')}, {failed} failed")
 
@@ -45,6 +47,7 @@ def as_json(scenes: Sequence[Scene]) -> JsonObject:
                 "passed": each.passed,
                 "saga": each.said,
                 "differences": [*each.differences],
+                "stays": [*each.stays],
                 "not_restored": each.not_restored,
             }
             for each in scenes

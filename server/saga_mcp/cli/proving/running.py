@@ -53,8 +53,13 @@ class Verdict(StrEnum):
     """The world differs, and an attention item says so."""
     UNSEEN = "NOT SHOWN"
     """The call did its work, and no read shows it: whether it was undone cannot be seen either."""
+    UNTRIED = "NOT TRIED"
+    """The call was refused or failed by itself, and the world is as it was: nothing was there to undo."""
     BROKEN = "BROKEN"
-    """The world differs, and nothing says so; or the rehearsal could not be made."""
+    """The world differs, and nothing says so; or the saga did not come to its end."""
+
+
+_FAULTY = frozenset({Verdict.BROKEN, Verdict.UNTRIED, Verdict.UNSEEN})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +76,8 @@ class Scene:
     asks_by_itself: bool = False
     """Its undo is a person's work."""
     differences: tuple[str, ...] = ()
+    stays: tuple[str, ...] = ()
+    """Tools whose calls nobody undid, since a person is asked first: what they did may still be in the sandbox."""
     not_restored: str = ""
     """What the pair says in words that its undo does not bring back: to be read beside the differences."""
 
@@ -78,8 +85,7 @@ class Scene:
     def passed(self) -> bool:
         """Whether the pair did what it promises: without being asked to, it asks a person only of a lost reply."""
         may_ask = self.asks_by_itself or self.fault in {Fault.LOST, Fault.UNDO_LOST}
-        broken = self.verdict in {Verdict.BROKEN, Verdict.UNSEEN}
-        return not broken and (may_ask or self.verdict is not Verdict.PERSON)
+        return self.verdict not in _FAULTY and (may_ask or self.verdict is not Verdict.PERSON)
 
 
 class CannotRehearse(Exception):
@@ -109,7 +115,9 @@ async def prove(
             step = len(acts) if len(acts) > 1 else 0
             told(f"{acts[-1].sample.tool}{f', step {step}' if step else ''}: {fault.value}")
             scene = await _scene(app, world, plan, acts, fault)
-            if not (plan.strikes(fault) and fault in _OF_UNDOS):  # an undo that calls nothing has nothing to fail
+            if plan.strikes(fault) and fault in _OF_UNDOS and scene.verdict not in _FAULTY:
+                told("  left out: its undo calls nothing that could fail")
+            else:
                 scenes.append(replace(scene, step=step))
         await app.engine.drain(_DRAIN_S)
     return scenes
@@ -197,12 +205,13 @@ async def _scene(app: App, world: _World, plan: Plan, acts: Sequence[_Act], faul
     before = await world.look()
     try:
         with anyio.fail_after(_AT_REST_WITHIN_S):
-            saga_id = await _call(app, plan, acts, fault)
+            saga_id = (await app.engine.begin(_AGENT, purpose=f"rehearsal of {scene.tool}")).id
+            refused = await _call(app.engine, saga_id, plan, acts, fault)
             seen = fault is not Fault.NONE or await world.look() != before
             await app.engine.abort(saga_id, cause="agent")
             saga = await app.engine.rest(saga_id)
-    except (SagaError, InvalidArguments, UpstreamDown) as refused:
-        return replace(scene, said=str(refused))
+    except SagaError as error:
+        return replace(scene, said=str(error))
     except TimeoutError:
         return replace(scene, said=f"not at rest within {_AT_REST_WITHIN_S:g} s")
     after = await world.look()
@@ -211,8 +220,10 @@ async def _scene(app: App, world: _World, plan: Plan, acts: Sequence[_Act], faul
     for step in saga.steps:
         struck = fault is Fault.BEFORE and step.number == len(acts)
         if step.state is StepState.FAILED and not struck:
-            said = f"the call of {step.tool} itself fails: {step.error}"
-            return replace(scene, said=said, differences=differences)
+            refused = refused or f"the call of {step.tool} itself fails: {step.error}"
+    if refused:
+        verdict = Verdict.BROKEN if changes else Verdict.UNTRIED
+        return replace(scene, verdict=verdict, said=refused, differences=differences)
     declared = [pattern for act in acts for pattern in act.sample.differs]
     verdict = _verdict(saga, [line for line in changes if not line.startswith("@@")], declared)
     return replace(
@@ -221,21 +232,23 @@ async def _scene(app: App, world: _World, plan: Plan, acts: Sequence[_Act], faul
         said=summary(saga),
         asks_by_itself=any(part.spec.action is PartAction.MANUAL for step in saga.steps for part in step.parts or ()),
         differences=differences,
+        stays=tuple(item.tool for item in items(saga) if item.step),
     )
 
 
-async def _call(app: App, plan: Plan, acts: Sequence[_Act], fault: Fault) -> str:
-    """Make the calls in a saga of their own; return its id."""
-    engine = app.engine
-    saga = await engine.begin(_AGENT, purpose=f"rehearsal of {acts[-1].sample.tool}")
+async def _call(engine: Engine, saga_id: str, plan: Plan, acts: Sequence[_Act], fault: Fault) -> str:
+    """Make the calls; return why one was refused, or nothing."""
     for number, act in enumerate(acts, 1):
         plan.due = fault if number == len(acts) else Fault.NONE
-        reply = await engine.call(act.tool.offered, act.sample.args, saga_id=saga.id, caller=_AGENT)
+        try:
+            reply = await engine.call(act.tool.offered, act.sample.args, saga_id=saga_id, caller=_AGENT)
+        except (SagaError, InvalidArguments, UpstreamDown) as refused:
+            return str(refused)
         if reply.code == "approval_needed":
-            await _allow(engine, saga.id, reply.step)
+            await _allow(engine, saga_id, reply.step)
         elif reply.code:
             break
-    return saga.id
+    return ""
 
 
 async def _allow(engine: Engine, saga_id: str, number: int) -> None:
