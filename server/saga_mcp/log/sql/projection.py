@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
+
+from sqlalchemy import Row
 
 from saga_mcp.domain import attention, duties
 from saga_mcp.domain.state import Saga
@@ -47,7 +48,10 @@ def projection(state: Saga, at: float) -> dict[str, Any]:
     }
 
 
-def differs(row: Mapping[str, Any], state: Saga) -> str:
+def differs(row: Row[Any], state: Saga) -> str:
     """Return in which column a row is not what the events give, and how; empty: in none that lists are made of."""
     given = {**identity(state), **{name: value for name, value in projection(state, 0.0).items() if name in _LISTED}}
-    return next((f"{name} {row[name]!r}, not {value!r}" for name, value in given.items() if row[name] != value), "")
+    stored = {name: getattr(row, name) for name in given}
+    return next(
+        (f"{name} {stored[name]!r}, not {value!r}" for name, value in given.items() if stored[name] != value), ""
+    )
