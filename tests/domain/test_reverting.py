@@ -55,6 +55,12 @@ def test_what_a_call_registered_itself_is_not_looked_at_whatever_its_pair_guards
     assert step.blind
 
 
+def test_the_purpose_of_a_revert_is_no_longer_than_any_other() -> None:
+    reverting = revert(replace(kept((a.PLAIN, (a.ONCE,))), purpose="a trip" * 33), PERSON, DRIVING)
+    assert len(reverting.opened.purpose) == 200
+    assert reverting.opened.purpose.startswith("revert of sg-old: a trip")
+
+
 def test_steps_that_left_nothing_to_undo_are_no_work() -> None:
     opened: e.Event = e.SagaOpened(realm="r", driver="me", on_error=OnError.HOLD)
     failed = (e.StepIntended(step=1, plan=a.PLAIN, owner="me"), e.StepFailed(step=1))

@@ -18,12 +18,14 @@ from tests.world.reading import World
 from tests.world.server import SETTINGS, Server, served, settles_at_once
 
 from saga_mcp.domain.attention import summary
-from saga_mcp.domain.errors import LogUnavailable, RevertRefused
+from saga_mcp.domain.errors import LogUnavailable, RevertRefused, SagaPruned
 from saga_mcp.domain.events import Event, SagaReverted
 from saga_mcp.domain.person_decisions import exempt, overwrite
 from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.values import ItemKind
+from saga_mcp.engine.reverting import foreseen
 from saga_mcp.log.port import SagaLog
+from saga_mcp.log.sql import SqlSagaLog
 from saga_tools import ToolRegistry, Undo
 
 BEFORE = {"a": b"zero", "b": None, "c": b"untouched"}
@@ -245,6 +247,15 @@ async def test_a_saga_can_be_reverted_for_as_long_as_the_config_says(
         else:
             await server.engine.revert(old, RevertOrder(by="ada"))
     assert there(files) == (LEFT if why else BEFORE)
+
+
+async def test_a_saga_that_was_pruned_since_it_was_read_is_said_to_be(files: Files, tmp_path: Path) -> None:
+    async with served(tmp_path / "saga.db", tools=files.registry) as server:
+        old = await server.engine.saga(await committed(server))
+        assert isinstance(server.log, SqlSagaLog)
+        assert await server.log.prune(old.id) == ""
+        with pytest.raises(SagaPruned):
+            await foreseen(old, RevertOrder(by="ada"), server.log, SETTINGS, NotingClock())
 
 
 class Later(NotingClock):

@@ -18,6 +18,7 @@ from saga_mcp.cli.output import Exit, Output
 from saga_mcp.domain.attention import summary
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import LogError
+from saga_mcp.domain.hiding import hidden
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.engine.engine import Engine
@@ -150,7 +151,7 @@ def _report(
             {
                 **({} if foreseen is None else foreseen.json),
                 "said": [*plan.said],
-                "saga": views.saga_json(saga),
+                "saga": views.saga_json(hidden(saga)),
                 "at_rest": not going_on,
                 "driven_by": driven_by,
                 "reached": not going_on and plan.reached(saga),

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from saga_mcp.domain.attention import VERBS, Item, items
 from saga_mcp.domain.errors import SagaQuarantined
-from saga_mcp.domain.events import StepPlan
-from saga_mcp.domain.hiding import Hiding, hidden, secrets_of
+from saga_mcp.domain.events import Event, StepAdopted, StepPlan, UndoRegistered
+from saga_mcp.domain.hiding import Hiding, hidden, secrets_of, secrets_of_parts
 from saga_mcp.domain.rollback import in_scope
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonValue, OnUndoFailure, Phase, Urgency
@@ -94,11 +94,22 @@ class HidingRecords:
 
     def of(self, record: Record) -> Record:
         """Return an event as it may be shown."""
-        plan = getattr(record.event, "plan", None)
-        if isinstance(plan, StepPlan) and (found := secrets_of(plan)):
+        if found := _secrets_in(record.event):
             self._secrets += found
             self._hiding = Hiding(self._secrets)
         return replace(record, event=self._hiding.of(record.event))
+
+
+def _secrets_in(event: Event) -> tuple[JsonValue, ...]:
+    plan = getattr(event, "plan", None)
+    called = secrets_of(plan) if isinstance(plan, StepPlan) else ()
+    match event:
+        case StepAdopted():
+            return (*called, *secrets_of_parts(event.registered))
+        case UndoRegistered():
+            return secrets_of_parts([event.part])
+        case _:
+            return called
 
 
 async def history(log: SagaLog, saga_id: str) -> AsyncIterator[Record]:

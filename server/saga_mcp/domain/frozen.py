@@ -44,6 +44,8 @@ class PartSpec:
     """The item of `each` that the part was made for, where something at that moment may look at it."""
     message: str = field(default="", compare=False, metadata=PAYLOAD)
     """What a person reads of a manual part or of a residue."""
+    secrets: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
+    """What the arguments repeat of the call's secrets that are stored nowhere else: a list of texts and numbers."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar, cast
 
-from saga_mcp.domain.events import StepPlan
+from saga_mcp.domain.events import PartSpec, StepPlan
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.domain.vector import Vector
@@ -91,12 +91,24 @@ def hidden(saga: Saga) -> Saga:
 
 def hiding(saga: Saga) -> Hiding:
     """Return what hides the secrets that are stored with a saga."""
-    return Hiding(secret for step in saga.steps for secret in secrets_of(step.plan))
+    return Hiding(
+        secret for step in saga.steps for secret in (*secrets_of(step.plan), *secrets_of_parts(step.registered))
+    )
 
 
 def secrets_of(plan: StepPlan) -> tuple[JsonValue, ...]:
     """Return the secrets that are stored with a call."""
     return tuple(plan.args[name] for name in plan.secret if name in plan.args)
+
+
+def secrets_of_parts(parts: Iterable[PartSpec]) -> tuple[JsonValue, ...]:
+    """Return the secrets that are stored only with what a call registered for its undo."""
+    return tuple(part.secrets for part in parts if part.secrets)
+
+
+def repeated(value: JsonValue, secrets: Iterable[JsonValue]) -> list[JsonValue]:
+    """Return the texts and numbers of secrets that a value repeats."""
+    return [leaf for secret in secrets for leaf in _leaves(secret) if Hiding([leaf]).json(value) != value]
 
 
 def without(args: JsonObject, names: Iterable[str]) -> JsonObject:

@@ -20,6 +20,8 @@ from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import JsonObject, Kind, OnUndoFailure, PartAction, Phase, StepState
 
 _DAY_S = 86400.0
+_LONGEST_PURPOSE = 200
+"""Characters, as of every label (S11.6)."""
 
 
 class Work(StrEnum):
@@ -202,7 +204,7 @@ def revert(saga: Saga, order: RevertOrder, driving: Driving) -> Reverting:
             on_undo_failure=OnUndoFailure.HALT,
             caller=saga.caller,
             conversation=saga.conversation,
-            purpose=f"{purpose}: {saga.purpose}" if saga.purpose else purpose,
+            purpose=f"{purpose}: {saga.purpose}"[:_LONGEST_PURPOSE] if saga.purpose else purpose,
             reverts=saga.id,
         )
     )

@@ -20,9 +20,9 @@ from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.edge import refusals
 from saga_mcp.edge.clean import escape, said_values
-from saga_mcp.edge.memory import Recent
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Answer, Ask
+from saga_mcp.engine.recent import Recent
 from saga_mcp.tools.unsent import InvalidArguments
 
 _KEY = "approval"

@@ -3,41 +3,14 @@
 Bounded, in memory, and never decided on: a second process or a restart only repeats a longer sentence.
 """
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
 
 from saga_mcp.edge.look import Look
 from saga_mcp.engine.port import Caller
+from saga_mcp.engine.recent import Recent
 
 _LONG_EVERY = 10
 """Steps after which the long form of the trailing line is due again."""
-_REMEMBERED = 1000
-
-K = TypeVar("K")
-V = TypeVar("V")
-
-
-class Recent(Generic[K, V]):
-    """The most recently used entries of a map."""
-
-    def __init__(self) -> None:
-        self._entries: OrderedDict[K, V] = OrderedDict()
-
-    def get(self, key: K) -> V | None:
-        """Return an entry that is remembered."""
-        return self._entries.get(key)
-
-    def take(self, key: K) -> V | None:
-        """Return an entry and forget it."""
-        return self._entries.pop(key, None)
-
-    def put(self, key: K, value: V) -> None:
-        """Remember an entry, and forget the oldest."""
-        self._entries[key] = value
-        self._entries.move_to_end(key)
-        if len(self._entries) > _REMEMBERED:
-            self._entries.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True)

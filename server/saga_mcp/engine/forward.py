@@ -48,7 +48,7 @@ from saga_mcp.engine.begin import first_events
 from saga_mcp.engine.locks import StepLocks
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
-from saga_mcp.engine.sealing import stored
+from saga_mcp.engine.sealing import stored, with_secrets
 from saga_mcp.engine.supervise import Limits, Supervised, outcome_of, wait_for
 from saga_mcp.engine.ticket import AllowedCall, Arrival, AskingCall, Call, Order, Ticket
 from saga_mcp.engine.witness import BEFOREHAND, Witness
@@ -391,8 +391,7 @@ class Forward:
 
     def _registrar(self, ticket: Ticket) -> RegisterUndo:
         async def register(part: PartSpec) -> None:
-            await self._shop.decide(
-                ticket.saga_id, lambda _saga, _driving: (UndoRegistered(step=ticket.number, part=part),)
-            )
+            registered = UndoRegistered(step=ticket.number, part=with_secrets(part, ticket.sealed))
+            await self._shop.decide(ticket.saga_id, lambda _saga, _driving: (registered,))
 
         return register

@@ -21,6 +21,7 @@ from saga_mcp.domain.events import Event
 from saga_mcp.domain.repeats import is_asked
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.port import Answer, Ask, PersonDecision, Relay
+from saga_mcp.engine.recent import Recent
 from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.workshop import Workshop
 
@@ -42,7 +43,8 @@ class Relaying:
         self._shop = workshop
         self._decide = decide
         self._tasks = tasks
-        self._questions: dict[tuple[str, int], _Question] = {}
+        self._open: dict[tuple[str, int], _Question] = {}
+        self._in_vain: Recent[tuple[str, int], bool] = Recent()
 
     async def put(self, saga: Saga, number: int, ask: Ask, *, within_s: float) -> Relay:
         """Put the question at a step to a client, once, and wait so many seconds for what becomes of it.
@@ -50,9 +52,11 @@ class Relaying:
         It stays open there afterwards. A call that repeats the one that asked waits for the same answer; one that was
         closed without an answer is not put again, or a model could ask until somebody says yes.
         """
-        question = self._questions.get((saga.id, number))
+        if self._in_vain.get((saga.id, number)):
+            return Relay.UNANSWERED
+        question = self._open.get((saga.id, number))
         if question is None:
-            question = self._questions[saga.id, number] = _Question()
+            question = self._open[saga.id, number] = _Question()
             self._tasks.start_soon(self._ask, saga, number, ask, question)
         await wait_for(question.over, within_s, self._shop.clock)
         return question.relay
@@ -81,8 +85,9 @@ class Relaying:
         finally:
             question.relay = relay
             question.over.set()
-            if relay is not Relay.UNANSWERED:
-                del self._questions[saga.id, number]
+            del self._open[saga.id, number]
+            if relay is Relay.UNANSWERED:
+                self._in_vain.put((saga.id, number), True)  # noqa: FBT003 - a set that forgets
 
     async def _answered(self, saga: Saga, number: int, ask: Ask) -> Relay:
         answer: Answer | None = None

@@ -54,5 +54,7 @@ async def _timed(order: RevertOrder, saga: Saga, log: SagaLog, settings: EngineS
     age_s = 0.0
     if saga.committed_seq:
         committed = await log.history(saga.id, after_seq=saga.committed_seq - 1, limit=1)
+        if not committed:
+            await log.load(saga.id)  # it was pruned since it was loaded: this says so
         age_s = clock.wall() - committed[0].at
     return replace(order, age_s=age_s, window_s=settings.revert_window_s)

@@ -7,8 +7,8 @@ import hmac
 import json
 from dataclasses import replace
 
-from saga_mcp.domain.events import StepPlan
-from saga_mcp.domain.hiding import Hiding, without
+from saga_mcp.domain.events import PartSpec, StepPlan
+from saga_mcp.domain.hiding import Hiding, repeated, without
 from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.log.port import SagaLog
@@ -35,6 +35,11 @@ async def sealed(plan: StepPlan, pair: Pair, log: SagaLog) -> StepPlan:
         what = json.dumps([plan.tool, name, plan.args[name]], sort_keys=True, separators=(",", ":"))
         marks[name] = hmac.new(key, what.encode("ascii"), hashlib.sha256).hexdigest()
     return replace(plan, args=without(plan.args, names), sealed=marks, args_digest="")
+
+
+def with_secrets(part: PartSpec, sealed: JsonObject) -> PartSpec:
+    """Return an undo that a call registers, with what it repeats of secrets that are stored nowhere else."""
+    return replace(part, secrets=repeated(part.args, sealed.values()) or None)
 
 
 def stored(landing: Landing, hiding: Hiding) -> Landing:
