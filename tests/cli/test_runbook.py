@@ -28,6 +28,7 @@ from tests.cli.stuck import (
     target_changed,
     undo_in_doubt,
 )
+from tests.cli.test_prune import KEY, OTHER
 
 from saga_mcp.cli.items import OFFERED
 from saga_mcp.domain.attention import VERBS, items
@@ -70,6 +71,12 @@ ENDS = [
     for command in commands(sections()[kind.value].partition("**Ends it")[2])
     if (kind, command) != (ItemKind.UNDO_IN_DOUBT, "probe ITEM")  # an undo of an upstream has one: tests/upstream
 ]
+
+
+def encrypted(project: Project) -> None:
+    text = project.config.read_text(encoding="utf-8")
+    keys = 'encryption_keys = ["${env:SAGA_KEY}"]'
+    project.config.write_text(text.replace("[saga]\n", f"[saga]\n{keys}\n"), encoding="utf-8")
 
 
 def words(command: str, saga_id: str, step: int) -> list[str]:
@@ -137,6 +144,39 @@ def test_a_service_that_is_down_is_paused_resumed_and_what_it_left_tries_again(p
         answer = project.run(*arguments, *([] if arguments[0] == "list" else ["--yes"]))
         assert answer.code == 0, (command, answer)
     assert now(project, saga.id).phase == "compensated"
+    assert project.world == []
+
+
+def test_the_log_is_kept_with_the_commands_that_are_given(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    encrypted(project)
+    monkeypatch.setenv("SAGA_KEY", KEY)
+    saga = project.saga(("book", "room"), abort=True)
+    keys = {"SAGA_KEY": KEY}
+    given = commands(RUNBOOK.partition("\n## Keeping the log")[2].partition("\n## ")[0])
+    assert [command.split()[0] for command in given] == ["verify", "verify", "prune", "prune", "doctor"]
+    for command in given:
+        sooner = command.replace("30d", "0s")
+        answer = project.run(
+            *shlex.split(sooner), *(["--yes"] if command == "prune --older-than 30d" else []), env=keys
+        )
+        assert answer.code == 0, (command, answer)
+    assert "was pruned" in project.run("show", saga.id, env=keys).err
+
+
+def test_where_a_key_is_missing_the_log_names_it_and_goes_on_with_it(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encrypted(project)
+    monkeypatch.setenv("SAGA_KEY", KEY)
+    saga = project.saga(("book", "room"))
+    other = {"SAGA_KEY": OTHER}
+    for command in ("show SAGA", "abort SAGA --yes", "verify", "doctor"):
+        answer = project.run(*words(command, saga.id, 1), "--json", env=other)
+        assert (answer.code, "encrypted with key " in answer.out) == (1, True), (command, answer)
+    project.config.write_text(
+        project.config.read_text(encoding="utf-8").replace("SAGA_KEY}", 'OTHER}", "${env:SAGA_KEY}'), encoding="utf-8"
+    )
+    assert project.run("abort", saga.id, "--yes", env={"SAGA_KEY": KEY, "OTHER": OTHER}).code == 0
     assert project.world == []
 
 
