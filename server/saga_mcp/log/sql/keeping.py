@@ -69,7 +69,7 @@ def _row_differs(connection: Connection, reads: Reads, row: Row[Any]) -> str:
             state = reads.current(connection, row.id).saga
     except SagaQuarantined:  # nobody can tell what its row should say
         return ""
-    return differs({column.name: getattr(row, column.name) for column in saga.columns}, state)
+    return differs(row, state)
 
 
 def _as_stored(table: Table) -> Select[*tuple[Any, ...]]:
