@@ -5,10 +5,14 @@ from __future__ import annotations
 import base64
 import json
 import sqlite3
+import subprocess
 from contextlib import closing
+from typing import Any, NoReturn
 
 import anyio
 import pytest
+from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 from tests.cli.project import AGENT, Project, here
 
 from saga_mcp import app
@@ -17,6 +21,10 @@ from saga_mcp.domain.errors import SagaNotFound, SagaPruned
 from saga_mcp.domain.state import Saga
 from saga_mcp.edge.look import Look
 from saga_mcp.edge.status import saga_view
+from saga_mcp.log.keeping import Checked
+from saga_mcp.log.sql import keeping
+from saga_mcp.log.sql.reads import Reads
+from saga_mcp.log.sql.rows import EventRows
 
 VALUE = "hunter2-of-the-world"
 KEY, OTHER = (base64.b64encode(bytes([n]) * 32).decode() for n in (1, 2))
@@ -201,3 +209,96 @@ def test_doctor_tells_which_keys_the_log_needs_and_what_is_in_clear(
     (missing, _, _) = keys(SAGA_KEY=OTHER)
     assert missing[0] == "error"
     assert "no server starts" in missing[1]
+
+
+def prunes(project: Project, capfd: pytest.CaptureFixture[str], *options: str) -> tuple[int, Any]:
+    """Prune in this process, so that the database can be made to fail."""
+    capfd.readouterr()
+    code = here(project, "prune", "--yes", "--json", *options)
+    return code, json.loads(capfd.readouterr().out)
+
+
+def full(connection: Connection, *_: object) -> NoReturn:
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    raise OperationalError(str(connection), None, error)
+
+
+def test_what_went_is_told_though_its_space_cannot_be_given_back(
+    project: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = [project.saga(("book", "room" * 40), abort=True).id for _ in range(4)]
+    monkeypatch.setattr(keeping, "execute", full)
+    code, said = prunes(project, capfd, "--older-than", "0s")
+    assert (code, said["pruned"], said["left"], said["freed_bytes"]) == (0, gone, {}, 0)
+    [remark] = said["remarks"]
+    assert "was not given back" in remark
+
+
+def test_what_went_is_told_though_the_log_fails_at_the_next(
+    project: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, third = (project.saga(("book", "room"), abort=True).id for _ in range(3))
+    real = keeping.check_saga
+
+    def fails_at_the_second(connection: Connection, reads: Reads, rows: EventRows, saga_id: str) -> Checked | None:
+        return full(connection) if saga_id == second else real(connection, reads, rows, saga_id)
+
+    monkeypatch.setattr(keeping, "check_saga", fails_at_the_second)
+    code, said = prunes(project, capfd, "--older-than", "0s")
+    assert (code, said["pruned"], list(said["left"])) == (1, [first], [second])
+    assert "no space left" in said["left"][second]
+    assert any("1 more saga was not looked at" in remark for remark in said["remarks"])
+    monkeypatch.undo()
+    assert prunes(project, capfd, "--older-than", "0s")[1]["pruned"] == [second, third]
+
+
+@pytest.mark.parametrize("reads", [False, True])
+def test_a_large_log_is_overwritten_too_or_it_is_said_that_somebody_reads(
+    project: Project, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, reads: bool
+) -> None:
+    saga = project.saga(("book", VALUE), abort=True)
+    monkeypatch.setattr(keeping, "_CHEAP_BYTES", 0)
+    with closing(sqlite3.connect(project.folder / "saga.db", isolation_level=None)) as other:
+        if reads:
+            other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM saga").fetchone()
+        code, said = prunes(project, capfd, "--older-than", "0s")
+        assert (code, said["pruned"], said["freed_bytes"]) == (0, [saga.id], 0)
+        assert [("reads from" in remark) for remark in said["remarks"]] == [True] * reads
+        files = [file for file in project.folder.glob("saga.db*") if file.is_file()]
+        found = subprocess.run(["grep", "-qaF", VALUE, *files], check=False)  # noqa: S607 - any grep does
+        assert (found.returncode == 0) == reads
+
+
+def test_a_key_that_nothing_needs_since_a_server_wiped_can_be_dropped(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SAGA_KEY", KEY)
+    plain = project.config.read_text(encoding="utf-8")
+    configured(project, 'encryption_keys = ["${env:SAGA_KEY}"]')
+    saga = project.saga(("book", "room"), abort=True)
+
+    async def wipe() -> None:
+        async with app.open_keeping(app.load(project.config)) as log:
+            await log.wipe(saga.id)
+
+    anyio.run(wipe)
+    assert project.run("prune", "--older-than", "1d", "--yes", env={"SAGA_KEY": KEY}).code == 0
+    project.config.write_text(plain, encoding="utf-8")
+    assert project.run("list").code == 0
+
+
+def test_alerts_that_nobody_will_deliver_go_with_their_saga(project: Project) -> None:
+    text = project.config.read_text(encoding="utf-8")
+    project.config.write_text(f'{text}\n[alerts]\nwebhook = "http://127.0.0.1:9/x"\n', encoding="utf-8")
+    saga = project.saga(("book", "room"), abort=True)
+    waits = project.run("prune", "--older-than", "0s", "--yes", "--json").json
+    assert (waits["pruned"], list(waits["left"])) == ([], [saga.id])
+    project.config.write_text(text, encoding="utf-8")
+    gone = project.run("prune", "--older-than", "0s", "--yes")
+    assert gone.code == 0
+    assert "1 alert " in gone.out
+    assert gone.last_line.startswith("1 saga removed")
+    with closing(sqlite3.connect(project.folder / "saga.db")) as log:
+        assert log.execute("SELECT count(*) FROM saga_outbox").fetchone() == (0,)

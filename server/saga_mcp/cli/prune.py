@@ -12,7 +12,8 @@ import typer
 
 from saga_mcp.cli.ground import Ground, open_keeping, stand_on
 from saga_mcp.cli.options import ConfigOption, JsonOption, YesOption, ask, require_answerable
-from saga_mcp.cli.output import Output, age, count, wrong_usage
+from saga_mcp.cli.output import Exit, Output, age, count, wrong_usage
+from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.log.keeping import Ended, LogKeeping
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -33,7 +34,11 @@ class _Done:
     pruned: list[str] = field(default_factory=list[str])
     wiped: list[str] = field(default_factory=list[str])
     left: dict[str, str] = field(default_factory=dict[str, str])
+    alerts: int = 0
+    """Alerts that went undelivered with their sagas."""
     freed: int = 0
+    remarks: list[str] = field(default_factory=list[str])
+    failed: bool = False
 
 
 def prune(
@@ -74,10 +79,18 @@ async def _prune(ground: Ground, keep_s: float | None, dry_run: bool, yes: bool,
             now = time.time()
             rows = [(each.saga_id, each.phase, age(now - each.ended_at), str(each.events)) for each in plan.prune]
             output.table(("SAGA", "ENDED AS", "AGO", "EVENTS"), rows)
-        if not dry_run and (plan.prune or plan.wipe):
-            what = f"Remove {count(len(plan.prune), 'saga')}, and the values of {count(len(plan.wipe), 'saga')}"
-            ask(f"{what} from {ground.database}? Nothing brings them back.", yes=yes)
-            await _carry_out(log, plan, done)
+        if not dry_run:
+            if plan.prune or plan.wipe:
+                what = f"Remove {count(len(plan.prune), 'saga')}, and the values of {count(len(plan.wipe), 'saga')}"
+                ask(f"{what} from {ground.database}? Nothing brings them back.", yes=yes)
+                await _carry_out(log, plan, done, alerts_too=not ground.loaded.has_alerts)
+            await _tidy_up(log, done)
+    _tell(ground, plan, done, dry_run, output)
+    if done.failed:
+        raise typer.Exit(Exit.FAILED)
+
+
+def _tell(ground: Ground, plan: _Plan, done: _Done, dry_run: bool, output: Output) -> None:  # noqa: FBT001 - as above
     if output.as_json:
         output.json(
             {
@@ -88,11 +101,15 @@ async def _prune(ground: Ground, keep_s: float | None, dry_run: bool, yes: bool,
                 "pruned": [*done.pruned],
                 "wiped": [*done.wiped],
                 "left": {**done.left},
+                "alerts_removed": done.alerts,
                 "freed_bytes": done.freed,
+                "remarks": [*done.remarks],
             }
         )
         return
-    output.text(*(f"{saga_id} was left: {why}" for saga_id, why in done.left.items()))
+    output.text(*(f"{saga_id} was left: {why}" for saga_id, why in done.left.items()), *done.remarks)
+    if done.alerts:
+        output.text(f"{count(done.alerts, 'alert')} went with them undelivered: the config has no [alerts] any more")
     gone, wiped = (len(plan.prune), len(plan.wipe)) if dry_run else (len(done.pruned), len(done.wiped))
     would = "would be " if dry_run else ""
     output.text(
@@ -113,16 +130,38 @@ async def _planned(log: LogKeeping, ground: Ground, keep_s: float | None) -> _Pl
     return _Plan(old, [each for each in stale if each.saga_id not in going])
 
 
-async def _carry_out(log: LogKeeping, plan: _Plan, done: _Done) -> None:
-    for each in plan.prune:
-        if why := await log.prune(each.saga_id):
+async def _carry_out(log: LogKeeping, plan: _Plan, done: _Done, *, alerts_too: bool) -> None:
+    """Do what was planned, up to where the log fails: what went until then is gone, and is told."""
+    todo = [*((each, True) for each in plan.prune), *((each, False) for each in plan.wipe)]
+    for n, (each, whole) in enumerate(todo, start=1):
+        try:
+            why = await (log.prune(each.saga_id, alerts_too=alerts_too) if whole else log.wipe(each.saga_id))
+        except LogUnavailable as error:
+            done.left[each.saga_id], done.failed = str(error), True
+            if rest := len(todo) - n:
+                done.remarks.append(f"{count(rest, 'more saga')} {'was' if rest == 1 else 'were'} not looked at")
+            return
+        if why:
             done.left[each.saga_id] = why
-        else:
+        elif whole:
             done.pruned.append(each.saga_id)
-    for each in plan.wipe:
-        if why := await log.wipe(each.saga_id):
-            done.left[each.saga_id] = why
+            done.alerts += each.alerts
         else:
             done.wiped.append(each.saga_id)
-    if done.pruned or done.wiped:
+
+
+async def _tidy_up(log: LogKeeping, done: _Done) -> None:
+    """Whatever went, now or by a server: leave nothing of it behind. What fails here is tried by the next prune."""
+    try:
         done.freed = await log.free_space()
+    except LogUnavailable:
+        done.remarks.append("The space was not given back: the disk is full, or another program is in the way.")
+    try:
+        overwritten = await log.overwrite()
+    except LogUnavailable:
+        overwritten = False
+    if not overwritten:
+        done.remarks.append(
+            "Something reads from the log, or cannot be written: what was removed may still stand in the write-ahead "
+            "log beside it, until the next prune."
+        )

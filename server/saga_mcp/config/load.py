@@ -56,7 +56,9 @@ class LoadedConfig:
     upstreams: tuple[DeclaredUpstream, ...]
     invariants: tuple[WrittenRule, ...]
     alerts: Receiver | None = None
-    """Who is told of what waits for a person; None: nobody."""
+    """Who is told of what waits for a person; None: nobody, or the config was read without its code."""
+    has_alerts: bool = False
+    """Whether it has `[alerts]`, read or not."""
     warnings: tuple[ConfigProblem, ...]
 
 
@@ -148,6 +150,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
             upstreams=upstreams,
             invariants=invariants,
             alerts=receiver,
+            has_alerts="alerts" in content,
             warnings=findings.warnings,
         )
     )

@@ -45,6 +45,8 @@ class Ended:
     events: int
     ended_at: float
     """Wall clock, in seconds since the epoch."""
+    alerts: int
+    """How many alerts of it are not delivered."""
 
 
 class LogKeeping(Protocol):
@@ -71,8 +73,13 @@ class LogKeeping(Protocol):
         """
         ...
 
-    async def prune(self, saga_id: str) -> str:
-        """Remove a saga that is at rest, but for its tombstone; why it was left, empty: it was not."""
+    async def prune(self, saga_id: str, *, alerts_too: bool) -> str:
+        """Remove a saga that is at rest, but for its tombstone; why it was left, empty: it was not.
+
+        Args:
+            saga_id: which.
+            alerts_too: nobody delivers alerts any more: those that are left go with it. Without, it waits for them.
+        """
         ...
 
     async def wipe(self, saga_id: str) -> str:

@@ -100,8 +100,9 @@ class Batches:
         self._folds = folds
         self._clock = clock
         self._rows = rows
-        self._reads = Reads(dialect, folds, rows)
-        self._holds = Holds(dialect, self._reads)
+        self.reads = Reads(dialect, folds, rows)
+        """For whoever uses the same connection."""
+        self._holds = Holds(dialect, self.reads)
         self._outbox = OutboxRows(dialect)
         self._keeps_alerts = outbox
         self._pauses = Pauses()
@@ -241,13 +242,13 @@ class Batches:
             for _ in range(ROUNDS):
                 fresh = base is None
                 if base is None:
-                    base = self._reads.current(connection, saga_id)
+                    base = self.reads.current(connection, saga_id)
                 draft = self._draft(base, decides, batch_id, take)
                 if not draft.rows:
                     if not base.saga.opened:
-                        missing = self._reads.missing(connection, saga_id)
+                        missing = self.reads.missing(connection, saga_id)
                         draft.outcomes = [missing if isinstance(o, SagaNotFound) else o for o in draft.outcomes]
-                    if fresh or self._reads.seq(connection, saga_id) == base.saga.seq:
+                    if fresh or self.reads.seq(connection, saga_id) == base.saga.seq:
                         return draft
                 elif self._swap(connection, draft):
                     for each in draft.opened:

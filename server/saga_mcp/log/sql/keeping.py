@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, Select, Table, delete, or_, select, type_coerce, union
+from sqlalchemy import Connection, Row, Select, Table, delete, func, or_, select, type_coerce, union
 from sqlalchemy.types import NullType
 
 from saga_mcp.domain.attention import summary
@@ -123,8 +123,9 @@ def ended(
     connection: Connection, realm: str, before: float, committed_before: float, *, with_values: bool
 ) -> list[Ended]:
     """See `LogKeeping.ended`."""
+    alerts = select(func.count()).select_from(outbox).where(outbox.c.saga_id == saga.c.id).scalar_subquery()
     statement = (
-        select(saga)
+        select(saga, alerts.label("alerts"))
         .where(saga.c.realm == realm, saga.c.ended_at < before, ~saga.c.open, ~saga.c.busy)
         .where(or_(saga.c.phase != Phase.COMMITTED.value, saga.c.ended_at < committed_before))
         .order_by(saga.c.ended_at, saga.c.id)
@@ -133,13 +134,15 @@ def ended(
         statement = statement.where(saga.c.wiped_at.is_(None))
     with connection.begin():
         rows = connection.execute(statement).all()
-    return [Ended(saga_id=row.id, phase=row.phase, events=row.seq, ended_at=row.ended_at) for row in rows]
+    return [
+        Ended(saga_id=row.id, phase=row.phase, events=row.seq, ended_at=row.ended_at, alerts=row.alerts) for row in rows
+    ]
 
 
 _GONE = "it is gone already"
 
 
-def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, now: float) -> str:
+def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, now: float, *, alerts_too: bool) -> str:
     """See `LogKeeping.prune`."""
     try:
         checked = check_saga(connection, reads, rows, saga_id)
@@ -148,19 +151,19 @@ def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, n
         if not checked.as_written:
             return CHANGED
         with connection.begin():
-            return _prune(connection, reads.current(connection, saga_id).saga, now)
+            return _prune(connection, reads.current(connection, saga_id).saga, now, alerts_too=alerts_too)
     except SagaQuarantined as error:
         return str(error)
 
 
-def _prune(connection: Connection, state: Saga, now: float) -> str:
+def _prune(connection: Connection, state: Saga, now: float, *, alerts_too: bool) -> str:
     row = connection.execute(select(saga).where(saga.c.id == state.id)).first()
     told = connection.execute(select(outbox.c.n).where(outbox.c.saga_id == state.id)).first()
     if row is None:
         return _GONE
     if row.ended_at is None or not at_rest(state):
         return NOT_AT_REST
-    if told is not None:
+    if told is not None and not alerts_too:
         return "its alerts are not delivered yet"
     connection.execute(
         tombstone.insert().values(
@@ -177,6 +180,7 @@ def _prune(connection: Connection, state: Saga, now: float) -> str:
     )
     connection.execute(delete(saga_event).where(saga_event.c.saga_id == state.id))
     connection.execute(delete(hold).where(hold.c.saga_id == state.id))
+    connection.execute(delete(outbox).where(outbox.c.saga_id == state.id))
     connection.execute(delete(saga).where(saga.c.id == state.id))
     return ""
 
@@ -194,10 +198,9 @@ def free_space(connection: Connection) -> int:
         connection.execute(delete(log_key).where(log_key.c.id.not_in(used)))  # whoever writes with one lists it again
         size = int(connection.exec_driver_sql("PRAGMA page_size").scalar_one())
         pages, free = (int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in _COUNTS)
-    if pages * size > _CHEAP_BYTES:
+    if not free or pages * size > _CHEAP_BYTES:
         return 0
     execute(connection, "VACUUM")
-    execute(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
     return free * size
 
 

@@ -58,12 +58,13 @@ class SqlSagaLog:
         folds: Folds,
         rows: EventRows,
         poll_s: float,
-        check: Callable[[Connection], object],
+        batches: Batches,
     ) -> None:
         self._path = path
         self._writer = writer
         self._reader = reader
         self._rows = rows
+        self._batches = batches
         self._reads = reads.Reads(SQLiteDialect_pysqlite(), folds, rows)
         self._holds = Holds(SQLiteDialect_pysqlite(), self._reads)
         self._poll_s = poll_s
@@ -72,7 +73,7 @@ class SqlSagaLog:
         self._data_version: tuple[int, int] | None = None
         self._polled_at = -math.inf
         self._polling = anyio.Lock()
-        self.outbox: Outbox = SqlOutbox(self._read, writer.aside, check)
+        self.outbox: Outbox = SqlOutbox(self._read, writer.aside, batches.checked)
 
     @classmethod
     @contextlib.asynccontextmanager
@@ -123,7 +124,7 @@ class SqlSagaLog:
             translate=file.translate,
             busy_budget_s=busy_budget_s,
         )
-        log = cls(file.path, writer, read_thread, folds, rows, poll_s, batches.checked)
+        log = cls(file.path, writer, read_thread, folds, rows, poll_s, batches)
         try:
             with guarded(file.path, *map(Path, files.side_files(file.path))):
                 yield log
@@ -206,11 +207,13 @@ class SqlSagaLog:
             lambda connection: keeping.ended(connection, realm, before, committed_before, with_values=with_values)
         )
 
-    async def prune(self, saga_id: str) -> str:
+    async def prune(self, saga_id: str, *, alerts_too: bool) -> str:
         """See `LogKeeping.prune`."""
-        now = time.time()
+        now, reads_of_writer = time.time(), self._batches.reads
         return await self._writer.aside(
-            lambda connection: keeping.prune(connection, self._reads, self._rows, saga_id, now)
+            lambda connection: keeping.prune(
+                connection, reads_of_writer, self._rows, saga_id, now, alerts_too=alerts_too
+            )
         )
 
     async def wipe(self, saga_id: str) -> str:
