@@ -15,6 +15,7 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp.client import ClientRequestContext
 from tests.e2e.product import BOUND_S, MAIN, Product
+from tests.world.server import eventually
 
 CHARGES = '[tools."ledger.charge"]\napproval = "${args.cents > 100}"\n'
 APPROVE = types.ElicitResult(action="accept", content={"decision": "approve"})
@@ -197,9 +198,8 @@ async def test_a_client_that_cannot_ask_is_not_asked_and_the_command_is(product:
         told = await agent.call("charge", cents=500)
         assert told.code == "approval_needed"
         assert "in this client" not in told.text
-        code, said = await product.run("approve", f"{told.saga_id}.1", "--yes")
-        assert code == 0, said
-    assert product.world.order == ["charge(500)"]
+        assert (await product.run("approve", f"{told.saga_id}.1", "--yes"))[0] == 0
+        await eventually(lambda: product.world.order == ["charge(500)"])  # the server sends it, not the command
 
 
 async def test_a_client_of_the_older_era_that_lies_about_what_it_can_gets_the_usual_answer(product: Product) -> None:
