@@ -147,7 +147,10 @@ def standing(
     teller = _Teller(saga, records, pairs, pids, held, holders)
     going = busy(saga)
     driver = teller.alive.get(saga.driver) if going else None
-    return Standing(going, driver, tuple(chain.from_iterable(map(teller.of, saga.loose_steps))))
+    steps = {step.number: step for step in saga.loose_steps}
+    if held is not None:
+        steps.setdefault(held[0].number, held[0])  # an undo that was never tried leaves its step as it was
+    return Standing(going, driver, tuple(chain.from_iterable(map(teller.of, steps.values()))))
 
 
 @dataclass(frozen=True, slots=True)
