@@ -76,6 +76,7 @@ def test_show_list_timeline_and_export_say_by_whom_a_saga_is_reverted(project: P
     shown = said("show", old.id)
     assert shown.splitlines()[-1] == f"committed: 2 done, 0 open; reverted by {new}"
     assert f"reverted by {new}: `saga-mcp show {new}` tells how far" in shown
+    assert (shown.count(f"left to {new}"), "ready" in shown) == (2, False)
     assert f"by {new}, which undoes them" in said("show", old.id, "--timeline")
     assert f"undoes the committed saga {old.id}" in said("show", new, "--timeline")
     assert f"the committed saga {old.id} is reverted" in said("show", new)

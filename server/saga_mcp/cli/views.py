@@ -226,7 +226,7 @@ def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, lim
         output.table(
             ("STEP", "TOOL", "KIND", "STATE", "UNDO", "ERROR"),
             [
-                (_number(step), step.tool, step.kind.value, _state(step), undo_state(step), _cut(step.error))
+                (_number(step), step.tool, step.kind.value, _state(step), _undo_state(saga, step), _cut(step.error))
                 for step in steps
             ],
         )
@@ -276,8 +276,10 @@ def _values_text(output: Output, step: Step) -> None:
             output.text(f"step {step.number} {escape(name)} = {escape(json.dumps(value, ensure_ascii=False))}")
 
 
-def undo_state(step: Step) -> str:
+def _undo_state(saga: Saga, step: Step) -> str:
     """How far the undo of a step is."""
+    if revert := saga.handed_to(step.number):
+        return f"left to {revert}"
     if step.kind is not Kind.COMPENSABLE or step.state in {StepState.FAILED, StepState.CANCELLED, StepState.EXEMPT}:
         return "-"
     if step.parts is None:

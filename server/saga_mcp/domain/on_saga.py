@@ -148,7 +148,7 @@ def _commit(saga: Saga, event: SagaCommitted) -> Saga:
 def revertible(saga: Saga, step: Step) -> bool:
     """Whether a step of a committed saga can be handed over to be undone: it stands, and no other saga has it (S13)."""
     stands = step.kind is Kind.COMPENSABLE and step.state is StepState.SUCCEEDED and not step.late
-    taken = any(step.number in other.steps for other in saga.reverted)
+    taken = saga.handed_to(step.number) is not None
     return saga.phase is Phase.COMMITTED and stands and not taken and not saga.wiped
 
 

@@ -321,6 +321,10 @@ class Saga:
         step = self.find_step(number)
         return (self.id, number) if step is None or not step.undoes else (self.reverts, step.undoes)
 
+    def handed_to(self, number: int) -> str | None:
+        """Id of the saga that undoes step `number` after the commit (S13); None: no saga does."""
+        return next((other.revert for other in self.reverted if number in other.steps), None)
+
     @property
     def loose_steps(self) -> tuple[Step, ...]:
         """The steps that may be due for something, or wait for a person."""
