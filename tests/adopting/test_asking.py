@@ -28,6 +28,7 @@ def test_no_server_waits_for_others(desk: Desk, monkeypatch: pytest.MonkeyPatch)
     assert [server["adopted"] for server in answer.json["servers"]] == [True] * MANY
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["adopt", "check"])
 def test_who_waits_is_told_for_what(desk: Desk, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     desk.write(chat=desk.server("Slack MCP Server", SLACK))

@@ -130,6 +130,7 @@ async def test_a_command_after_which_nobody_is_left_delivers_before_it_ends(told
     assert receiver.told == [("saga.compensated", saga_id)]
 
 
+@pytest.mark.slow
 async def test_what_nobody_could_deliver_is_kept_and_recover_sends_it(told: Product, receiver: Receiver) -> None:
     receiver.answer = status("503 Service Unavailable")
     async with told.serve() as client:

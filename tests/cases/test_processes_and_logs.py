@@ -59,6 +59,7 @@ async def test_a_process_whose_clock_is_wrong_takes_nothing_from_a_living_one(pr
     assert len(product.world.sent("release")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.case(31)
 async def test_a_wall_clock_that_jumps_changes_no_wait(product: Product) -> None:
     """Back and forth by two hours, each time that somebody looks at it."""
@@ -115,6 +116,7 @@ async def test_a_damaged_log_is_told_and_kept_and_nothing_is_sent(product: Produ
     assert product.world.sent("reserve") == []
 
 
+@pytest.mark.slow
 @pytest.mark.case(97)
 async def test_a_log_of_a_newer_version_is_refused_in_one_line_and_left_alone(product: Product) -> None:
     async with product.serve() as agent:
@@ -160,6 +162,7 @@ def remove(password: str, undo: Undo[dict[str, str]]) -> None:
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.case(106)
 async def test_argument_values_reach_no_log_and_no_view(product: Product) -> None:
     """Where the server says everything it can say, a step fails, and an undo fails for good.

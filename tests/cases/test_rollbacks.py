@@ -237,6 +237,7 @@ async def test_already_gone_is_a_failure_unless_the_author_says_that_it_is_none(
     assert shelf.lines[3:] == ["close 3", "close 2", "close 2", "close 1"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(61, 62)
 async def test_an_undo_that_failed_for_good_is_seen_everywhere_and_a_person_can_finish_it(product: Product) -> None:
     product.configure(CONTINUE)

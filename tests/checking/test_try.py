@@ -144,6 +144,7 @@ undo = { tool = "ledger.remove", args = { id = "${result.id}" }, when = "${text.
 """
 
 
+@pytest.mark.slow
 async def test_a_text_is_read_as_the_servers_answers_are(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.configure(TEXT)

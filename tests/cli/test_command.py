@@ -138,6 +138,7 @@ def test_a_saga_of_another_realm_is_not_touched(project: Project) -> None:
     assert project.world == ["room"]
 
 
+@pytest.mark.slow
 def test_the_config_is_named_before_or_after_the_command_or_by_the_environment(
     project: Project, tmp_path: Path
 ) -> None:

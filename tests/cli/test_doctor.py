@@ -144,6 +144,7 @@ def test_locks_of_dead_processes_are_counted(project: Project) -> None:
     assert "1 lock of dead processes" in project.run("doctor").out
 
 
+@pytest.mark.slow
 def test_a_log_that_was_deleted_under_a_server_is_an_error(project: Project) -> None:
     project.saga(("book", "room"))
     with project.serving() as server:

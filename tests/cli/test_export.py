@@ -129,6 +129,7 @@ def test_where_nothing_was_captured_that_is_said(project: Project, capfd: pytest
     assert json.loads(capfd.readouterr().out)["diff"] == []
 
 
+@pytest.mark.slow
 def test_a_list_says_what_is_held_up_and_who_is_alive(project: Project) -> None:
     project.trouble("cancel-impossible")
     stuck = project.saga(("book", "oldest"), ("book", "older"), ("book", "room"), abort=True)

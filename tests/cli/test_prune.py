@@ -39,6 +39,7 @@ def found_on_disk(project: Project, text: str = VALUE) -> bool:
     return any(text.encode() in file.read_bytes() for file in project.folder.glob("saga.db*") if file.is_file())
 
 
+@pytest.mark.slow
 def test_what_is_pruned_is_gone_from_the_file_and_its_id_says_so(project: Project) -> None:
     old = project.saga(("book", VALUE), abort=True)
     kept = project.saga(("book", "room"))
@@ -137,6 +138,7 @@ def test_nothing_is_pruned_where_nothing_says_how_long_to_keep(project: Project)
     assert project.run("prune", "--older-than", "soon", "--yes").code == 2
 
 
+@pytest.mark.slow
 def test_with_a_key_no_value_stands_in_the_file_and_without_it_nothing_starts(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -34,6 +34,7 @@ def moved(project: Project, to: Path) -> Project:
     return Project(to)
 
 
+@pytest.mark.slow
 def test_two_projects_on_one_database_neither_see_nor_touch_each_other(project: Project, other: Project) -> None:
     project.trouble("cancel-impossible")
     mine = project.saga(("book", "room"), abort=True)
@@ -74,6 +75,7 @@ def test_a_moved_folder_keeps_its_log_by_its_name(project: Project, tmp_path: Pa
     assert "has no name" not in there.run().out
 
 
+@pytest.mark.slow
 def test_without_a_name_a_moved_folder_is_another_realm_and_is_told_the_way_back(
     project: Project, tmp_path: Path
 ) -> None:

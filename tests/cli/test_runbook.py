@@ -147,6 +147,7 @@ def test_a_service_that_is_down_is_paused_resumed_and_what_it_left_tries_again(p
     assert project.world == []
 
 
+@pytest.mark.slow
 def test_the_log_is_kept_with_the_commands_that_are_given(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     encrypted(project)
     monkeypatch.setenv("SAGA_KEY", KEY)
@@ -163,6 +164,7 @@ def test_the_log_is_kept_with_the_commands_that_are_given(project: Project, monk
     assert "was pruned" in project.run("show", saga.id, env=keys).err
 
 
+@pytest.mark.slow
 def test_where_a_key_is_missing_the_log_names_it_and_goes_on_with_it(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:

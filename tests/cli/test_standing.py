@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 import anyio
+import pytest
 from tests.e2e.product import BOUND_S, Client, Product
 
 SLOW = """
@@ -100,6 +101,7 @@ async def test_an_undo_that_is_tried_again_says_when_and_what_waits_behind_it(pr
     assert f"and it is attempted again, at {wait['until'][:19]}Z at the latest. Behind it: step 1" in text
 
 
+@pytest.mark.slow
 async def test_an_item_says_which_steps_it_holds_up(product: Product) -> None:
     product.world.plan(refund=["give_up"])
     async with product.serve() as agent:

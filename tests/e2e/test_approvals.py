@@ -78,6 +78,7 @@ async def test_no_model_can_allow_a_call(product: Product) -> None:
     assert product.world.order == []
 
 
+@pytest.mark.slow
 async def test_a_command_that_has_waited_long_enough_does_not_cut_its_call_off(product: Product) -> None:
     product.configure(tools=CHARGES)
     async with product.serve() as agent:

@@ -152,6 +152,7 @@ CELLS: Mapping[str, Mapping[str, str]] = {
 """By state and move: the code of the reply, the saga's state after it, and what took effect, or only was sent."""
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("state", CELLS)
 async def test_a_move_in_a_state_is_answered_and_carried_out_as_the_table_says(product: Product, state: str) -> None:

@@ -102,7 +102,7 @@ async def test_calls_and_aborts_cancelled_at_random_moments_leave_nothing_behind
 @pytest.mark.case(43, 99)
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize(
-    "rounds", [pytest.param(4, id="everyday"), pytest.param(80, id="many", marks=pytest.mark.slow)]
+    "rounds", [pytest.param(2, id="everyday"), pytest.param(80, id="many", marks=pytest.mark.slow)]
 )
 async def test_a_client_that_goes_at_a_random_moment_leaves_nothing_behind(tmp_path: Path, rounds: int) -> None:
     """End of file in the middle of calls and of aborts."""

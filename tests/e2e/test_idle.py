@@ -7,6 +7,7 @@ import pytest
 from tests.e2e.product import Product
 
 
+@pytest.mark.slow
 @pytest.mark.case(94)
 async def test_a_forgotten_saga_is_flagged_and_then_undone_however_often_it_is_looked_at(product: Product) -> None:
     product.configure('idle_flag_s = 1\nidle_end_s = 4\non_idle = "abort"')

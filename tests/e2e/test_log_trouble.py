@@ -133,6 +133,7 @@ def _first(product: Product) -> str:
     return READ_ONLY_SQLITE.format(flag=str(product.folder / "read-only"))
 
 
+@pytest.mark.slow
 @pytest.mark.case(45, 108)
 @TROUBLES
 async def test_before_a_call_nothing_is_sent_and_the_agent_is_told(troubled: Product, trouble: Trouble) -> None:
@@ -176,6 +177,7 @@ async def _goes_on(agent: Client, saga_id: str) -> None:
     assert (await agent.call("saga_commit", saga_id=saga_id)).state == "committed"
 
 
+@pytest.mark.slow
 @pytest.mark.case(45)
 @TROUBLES
 async def test_an_effect_that_cannot_be_recorded_is_neither_called_stored_nor_lost(
@@ -201,6 +203,7 @@ async def test_an_effect_that_cannot_be_recorded_is_neither_called_stored_nor_lo
     assert troubled.world.order == (["reserve(a)"] if trouble.survived else ["reserve(a)", "release(a)"])
 
 
+@pytest.mark.slow
 @TROUBLES
 async def test_an_effect_that_was_never_recorded_is_found_at_the_next_start(
     troubled: Product, trouble: Trouble
@@ -231,6 +234,7 @@ async def _is_told_that_it_is_not_known(agent: Client, step: int) -> None:
     await eventually(lambda: "outcome_waits_for_the_log" in agent.log)
 
 
+@pytest.mark.slow
 async def test_a_server_that_others_do_not_see_says_that_it_undoes_nothing(product: Product) -> None:
     """Its file beside the log was removed."""
     product.configure("reply_within_s = 1.0")
@@ -264,6 +268,7 @@ async def test_a_server_on_a_read_only_disk_does_not_start_and_says_why(tmp_path
     assert product.world.sent() == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("living", [True, False], ids=["beside-a-server", "without-one"])
 @pytest.mark.parametrize("trouble", [fill_up, make_read_only], ids=["full", "read-only"])
 async def test_what_is_open_can_be_looked_at_on_a_disk_that_takes_no_writes(

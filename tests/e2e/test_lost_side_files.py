@@ -37,6 +37,7 @@ async def test_nothing_more_is_sent_and_a_restart_undoes_what_was(product: Produ
     assert product.world.order == ["reserve(a)", "release(a)"]
 
 
+@pytest.mark.slow
 @LOST
 async def test_an_effect_whose_outcome_cannot_be_stored_any_more_is_not_called_done(
     product: Product, lost: tuple[str, ...]

@@ -10,6 +10,7 @@ from tests.e2e.product import Product
 pytestmark = pytest.mark.timeout(180)  # many commands one after the other
 
 
+@pytest.mark.slow
 async def test_a_paused_tool_is_not_called_by_any_server_until_a_person_resumes_it(product: Product) -> None:
     async with product.serve() as agent, product.serve() as other:
         saga = await agent.begin()
@@ -33,6 +34,7 @@ async def test_a_paused_tool_is_not_called_by_any_server_until_a_person_resumes_
     assert product.world.order == ["reserve(a)", "hold(c)", "reserve(b)"]
 
 
+@pytest.mark.slow
 async def test_a_rollback_waits_at_an_undo_that_calls_a_paused_tool_and_goes_on_when_it_is_resumed(
     product: Product,
 ) -> None:
@@ -73,6 +75,7 @@ async def test_an_unknown_tool_is_refused_with_the_nearest_name_and_nothing_is_p
     assert json.loads(said)["paused"] == []
 
 
+@pytest.mark.slow
 async def test_everything_that_a_dead_service_left_behind_tries_again_with_one_command(product: Product) -> None:
     product.world.plan(refund=["fail_before"], release=["give_up"])
     sagas: list[str] = []
@@ -98,6 +101,7 @@ async def test_everything_that_a_dead_service_left_behind_tries_again_with_one_c
     assert code == 2
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_allowed_while_its_tool_is_paused_says_so_everywhere(product: Product) -> None:
     product.configure(saga="reply_within_s = 1", tools='[tools."ledger.reserve"]\napproval = true\n')
     async with product.serve() as agent:

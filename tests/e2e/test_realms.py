@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import anyio
+import pytest
 from tests.e2e.product import Product
 
 
@@ -38,6 +39,7 @@ async def test_an_agent_of_another_project_has_no_such_saga(product: Product, tm
     assert product.world.order == ["reserve(a)"]
 
 
+@pytest.mark.slow
 async def test_work_of_a_killed_server_waits_for_one_of_its_own_realm(product: Product, tmp_path: Path) -> None:
     other = sharing(product, tmp_path / "bank")
     async with other.serve() as bystander:

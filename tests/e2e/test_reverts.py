@@ -20,6 +20,7 @@ async def committed(product: Product) -> str:
     return saga_id
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 async def test_a_revert_killed_after_any_durable_write_is_finished_and_doubles_nothing(tmp_path: Path) -> None:
     deaths = 0

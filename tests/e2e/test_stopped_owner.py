@@ -22,6 +22,7 @@ PATIENCE_S = 4.5
 pytestmark = pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no such signal here")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["hang_before", "hang_after"])
 async def test_nothing_is_undone_while_the_owner_stands_still_and_then_its_answer_counts(
     product: Product, mode: str
@@ -48,6 +49,7 @@ async def test_nothing_is_undone_while_the_owner_stands_still_and_then_its_answe
     assert len(product.world.sent("unhold")) == 1
 
 
+@pytest.mark.slow
 async def test_a_step_whose_owner_stood_still_can_be_kept(product: Product) -> None:
     product.configure('on_error = "hold"\nreply_within_s = 1.0')
     async with product.serve(env=HASTY) as one, product.serve(env=HASTY) as two:

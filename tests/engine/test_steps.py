@@ -326,6 +326,7 @@ async def test_a_probe_that_finds_nothing_is_believed_only_after_the_call_has_se
     assert world.sent("refund") == []
 
 
+@pytest.mark.slow
 @pytest.mark.case(7)
 async def test_a_step_that_nobody_can_settle_waits_for_a_person(world: World, database: Path) -> None:
     """S6.8: other steps are undone in order, this one is not undone blindly."""

@@ -74,6 +74,7 @@ async def test_a_pair_that_undoes_restores_the_world_whatever_fails(ledger: Desk
     assert not (ledger.folder / "saga.db").exists()
 
 
+@pytest.mark.slow
 async def test_an_undo_that_only_says_so_is_found_out_by_the_world(ledger: Desk) -> None:
     ledger.configure(UNDO.format("say", '{ text = "undone ${result.id}" }'))
     code, found = await prove(ledger)
@@ -82,6 +83,7 @@ async def test_an_undo_that_only_says_so_is_found_out_by_the_world(ledger: Desk)
     assert any(line.startswith("+") and '"a"' in line for line in found["rehearsals"][0]["differences"])
 
 
+@pytest.mark.slow
 async def test_a_read_that_does_not_show_the_call_proves_nothing(ledger: Desk) -> None:
     ledger.configure(UNDO.format("say", '{ text = "no undo at all ${result.id}" }'))
     blind = ledger.config.read_text(encoding="utf-8").replace('read_only = ["look"]', 'read_only = ["look", "show"]')
@@ -91,6 +93,7 @@ async def test_a_read_that_does_not_show_the_call_proves_nothing(ledger: Desk) -
     assert (code, verdicts(found)["none"]) == (1, ("unseen", False))
 
 
+@pytest.mark.slow
 async def test_a_call_that_asks_a_person_is_allowed_in_the_rehearsal(ledger: Desk) -> None:
     ledger.configure(UNDO.format("say", '{ text = "no undo at all ${result.id}" }') + "\napproval = true")
     code, found = await prove(ledger)
@@ -101,6 +104,7 @@ async def test_a_call_that_asks_a_person_is_allowed_in_the_rehearsal(ledger: Des
 HALF = UNDO.format("say", '{ text = "undone" }') + '\nnot_restored = "who was told stays told"'
 
 
+@pytest.mark.slow
 async def test_words_of_a_pair_excuse_no_difference(ledger: Desk) -> None:
     ledger.configure(HALF)
     code, found = await prove(ledger)
@@ -108,6 +112,7 @@ async def test_words_of_a_pair_excuse_no_difference(ledger: Desk) -> None:
     assert found["rehearsals"][0]["not_restored"] == "who was told stays told"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("differs", "verdict"),
     [([r'^\+.*"(id|item)": ', r"[{}\[\]]"], "said"), ([r'^\+.*"id": '], "broken"), ([], "broken")],
@@ -135,6 +140,7 @@ async def test_a_call_that_cannot_be_made_proves_nothing(ledger: Desk) -> None:
     assert found["rehearsals"][0]["saga"].startswith("the call of ledger.add itself fails")
 
 
+@pytest.mark.slow
 async def test_a_call_that_fails_over_a_changed_world_is_broken(ledger: Desk) -> None:
     ledger.configure(GOOD + '\nerror_means = "no_effect"')
     (ledger.folder / "samples.toml").write_text(SAMPLES.replace('"a" }', '"a", mode = "fail_after" }'))
@@ -173,6 +179,7 @@ async def test_a_call_that_is_refused_was_not_tried_and_what_came_before_it_is_u
     assert code == 1
 
 
+@pytest.mark.slow
 async def test_each_rehearsal_that_is_announced_is_in_the_table_or_is_said_to_be_left_out(ledger: Desk) -> None:
     ledger.configure('[tools."ledger.add"]\nundo = { leave = "entry ${args.item}" }')
     told, table = await printed(ledger)

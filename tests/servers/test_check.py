@@ -35,6 +35,7 @@ def test_nothing_is_wrong_with_the_presets_of_the_servers_that_run_here(tmp_path
     assert len(checked["tools"]) > 60
 
 
+@pytest.mark.slow
 def test_a_write_is_tried_on_a_real_file_and_not_done(tmp_path: Path) -> None:
     behind = Behind(tmp_path)
     behind.add_filesystem()

@@ -200,6 +200,7 @@ async def test_arguments_keep_their_values_and_get_the_stated_defaults(desk: Des
     assert second == {"item": "b", "details": {"as": "text"}}
 
 
+@pytest.mark.slow
 async def test_a_person_asks_the_probe_of_an_undo_in_doubt_once_it_can_tell(desk: Desk) -> None:
     undo = 'undo = { tool = "ledger.remove", args = { id = "${args.id}", mode = "invalid_params_after" }'
     probe = 'probe = { tool = "ledger.look", landed = "${now.result.entries[0].id != 5}" }'

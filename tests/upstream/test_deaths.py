@@ -48,6 +48,7 @@ async def test_an_upstream_that_is_killed_during_a_call_is_undone_and_comes_back
     assert len(desk.pids) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody knows what a process has left behind")
 async def test_a_call_is_not_overtaken_by_its_undo_though_whoever_ends_its_server_is_gone(desk: Desk) -> None:
     """S3.3: the end of the process that we had started is waited for, not that of ours alone."""

@@ -119,6 +119,7 @@ async def test_a_server_in_a_session_of_its_own_does_not_outlive_us(desk: Desk) 
         await eventually(lambda: desk.did == ["remove 7"])
 
 
+@pytest.mark.slow
 async def test_a_keeper_that_is_killed_proves_nothing(desk: Desk) -> None:
     desk.configure(BLIND)
     launch(desk, FORKED)

@@ -60,6 +60,7 @@ LOOKING = """guard = { tool = "ledger.look",
 READING = 'read = { tool = "ledger.look", args = {} }'
 
 
+@pytest.mark.slow
 @pytest.mark.case(91)
 @pytest.mark.parametrize(("guard", "undo"), [("", ""), (LOOKING, ""), ("", READING)], ids=["plain", "guarded", "reads"])
 async def test_an_undo_waits_for_its_upstream_without_using_up_its_attempts(desk: Desk, guard: str, undo: str) -> None:
@@ -119,6 +120,7 @@ async def undo_of(agent: Agent, saga_id: str) -> str:
     return cast("str", status["steps"][0]["undo"])
 
 
+@pytest.mark.slow
 @pytest.mark.case(91)
 @pytest.mark.parametrize("tools", [SLOW, GUARDED], ids=["plain", "guarded"])
 async def test_an_undo_runs_as_soon_as_its_upstream_is_up_again(desk: Desk, tools: str) -> None:
@@ -152,6 +154,7 @@ tool = "shelf.look"
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ASKS_ANOTHER)
 async def test_an_undo_waits_for_another_upstream_that_it_asks_and_runs_as_soon_as_that_is_up(
     desk: Desk, role: str
@@ -177,6 +180,7 @@ async def test_an_undo_waits_for_another_upstream_that_it_asks_and_runs_as_soon_
     assert desk.did == ["add a", "remove 7"]
 
 
+@pytest.mark.slow
 async def test_whoever_looks_is_told_what_an_undo_waits_for(desk: Desk) -> None:
     desk.configure(SLOW, saga="reply_within_s = 0.2")
     async with desk.serve() as agent:
@@ -209,6 +213,7 @@ class Leaping(SystemClock):
         return min(longest_s, 0.2)
 
 
+@pytest.mark.slow
 async def test_an_upstream_that_stays_down_for_a_day_makes_its_undo_a_dead_letter(desk: Desk) -> None:
     desk.configure(SLOW, saga="reply_within_s = 0.2")
     clock = Leaping()
@@ -263,6 +268,7 @@ async def test_noise_on_stdout_costs_nothing(desk: Desk) -> None:
     assert added.facts["state"] == "active"
 
 
+@pytest.mark.slow
 async def test_a_command_without_a_server_connects_what_it_needs_to_undo(desk: Desk) -> None:
     async with desk.open() as agent:
         await agent.until_up()
@@ -273,6 +279,7 @@ async def test_a_command_without_a_server_connects_what_it_needs_to_undo(desk: D
     assert desk.did == ["add a", "remove 7"]
 
 
+@pytest.mark.slow
 async def test_doctor_says_how_the_upstreams_are_and_keeps_nothing(desk: Desk) -> None:
     desk.configure(PAIRED + '[tools."ledger.gone"]\nkind = "pivot"\n')
     before = {file.name for file in desk.folder.iterdir()}
@@ -330,6 +337,7 @@ read_only = ["look"]
     assert desk.called("add") == 0
 
 
+@pytest.mark.slow
 async def test_an_allowed_call_waits_for_a_server_that_is_slow_to_start_and_nothing_is_undone(desk: Desk) -> None:
     desk.configure(PAIRED.rstrip() + "\napproval = true\n", saga="reply_within_s = 0.2")
     async with desk.open() as agent:
@@ -349,6 +357,7 @@ async def test_an_allowed_call_waits_for_a_server_that_is_slow_to_start_and_noth
     assert desk.notes == ["note a day's work"]
 
 
+@pytest.mark.slow
 async def test_show_says_that_what_is_there_now_cannot_be_read_where_the_server_is_down(desk: Desk) -> None:
     tools = PAIRED + 'capture = { tool = "ledger.look" }\n'
     desk.configure(tools)

@@ -211,6 +211,7 @@ undo = { leave = "the entry" }
 """
 
 
+@pytest.mark.slow
 async def test_a_probe_has_as_long_as_it_had_at_the_intent(desk: Desk) -> None:
     desk.configure(PROBED)
     async with desk.open() as agent:

@@ -93,6 +93,7 @@ async def test_a_killed_process_keeps_holding_until_its_saga_is_undone(held: Des
         assert not (await agent.call("ledger_add", item="a")).is_error
 
 
+@pytest.mark.slow
 async def test_what_a_saga_holds_is_shown_to_the_agent_and_to_a_person_until_it_is_given_back(held: Desk) -> None:
     async with held.serve() as agent:
         await agent.until_up()
@@ -116,6 +117,7 @@ async def test_what_a_saga_holds_is_shown_to_the_agent_and_to_a_person_until_it_
         assert "holds" not in text
 
 
+@pytest.mark.slow
 async def test_an_allowed_call_that_waits_for_what_another_saga_holds_names_that_saga(desk: Desk) -> None:
     desk.configure(HELD + "approval = true\n")
     async with desk.serve() as agent:

@@ -152,6 +152,7 @@ async def test_a_server_that_is_not_there_any_more_costs_the_call_and_not_the_sa
     assert desk.did == ["add a", "add b"]
 
 
+@pytest.mark.slow
 async def test_after_a_kill_of_ours_a_call_over_http_may_still_go_on_and_is_not_undone(desk: Desk) -> None:
     async with ledger(desk) as port:
         point(desk, port)
@@ -183,6 +184,7 @@ async def lose(desk: Desk, agent: Agent, saga_id: str) -> str:
     return codes[0]
 
 
+@pytest.mark.slow
 async def test_a_call_whose_connection_broke_counts_as_running_up_to_its_hard_deadline(desk: Desk) -> None:
     """S3.3: until then no person is asked, and nothing of its saga is undone."""
     async with ledger(desk) as port:
@@ -202,6 +204,7 @@ async def test_a_call_whose_connection_broke_counts_as_running_up_to_its_hard_de
     assert desk.called("remove") == 0
 
 
+@pytest.mark.slow
 async def test_a_probe_that_finds_it_settles_it_at_once_and_nothing_runs_any_more(desk: Desk) -> None:
     async with ledger(desk) as port:
         point(desk, port, PROBED, saga='on_error = "hold"')
@@ -233,6 +236,7 @@ async def test_who_takes_over_from_a_killed_process_probes_at_once_too(desk: Des
     assert desk.did == ["add a"]
 
 
+@pytest.mark.slow
 async def test_a_lost_call_that_may_go_on_is_left_to_the_next_process_when_this_one_ends(desk: Desk) -> None:
     async with ledger(desk) as port, AsyncExitStack() as stack:
         point(desk, port, PROBED.replace("probe = ", "# "), saga='on_error = "hold"')

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 
+import pytest
 from tests.edge.raw_stdio_client import tool_call
 from tests.upstream.desk import Desk, eventually, raw
 from tests.upstream.test_http import ledger, point
@@ -34,6 +35,7 @@ def point_soon(desk: Desk, port: int, tools: str = PROBED) -> None:
     desk.config.write_text(desk.config.read_text(encoding="utf-8").replace('name = "desk"', SOON), encoding="utf-8")
 
 
+@pytest.mark.slow
 async def test_an_undo_whose_connection_broke_is_probed_and_not_sent_again_while_it_may_be_under_way(
     desk: Desk,
 ) -> None:
@@ -53,6 +55,7 @@ async def test_an_undo_whose_connection_broke_is_probed_and_not_sent_again_while
     assert desk.called("remove") == 1
 
 
+@pytest.mark.slow
 async def test_whoever_takes_over_a_lost_undo_does_not_send_it_again_while_it_may_be_under_way(desk: Desk) -> None:
     async with ledger(desk) as port:
         point_soon(desk, port)
@@ -72,6 +75,7 @@ async def test_whoever_takes_over_a_lost_undo_does_not_send_it_again_while_it_ma
     assert desk.called("remove") == 1
 
 
+@pytest.mark.slow
 async def test_a_lost_undo_that_was_not_done_by_its_hard_deadline_is_sent_again(desk: Desk) -> None:
     async with ledger(desk) as port:
         point_soon(desk, port, PROBED.replace("timeout_s = 30", "timeout_s = 0.5"))

@@ -69,6 +69,7 @@ async def test_commands_say_which_tools_are_left_out_and_why(desk: Desk, stub: S
     assert "did not come up" not in said
 
 
+@pytest.mark.slow
 async def test_who_asks_reads_why_a_server_does_not_start(desk: Desk, stub: Stub) -> None:
     stub(say="boom: no token", exit=3)
     async with desk.serve() as agent:

@@ -26,6 +26,7 @@ def removals(desk: Desk) -> int:
     return sum(file.read_text(encoding="utf-8").count('"tool": "remove"') for file in desk.folder.rglob("*.jsonl"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("before", "after"),
     [

@@ -51,6 +51,7 @@ async def test_the_agent_reverts_what_its_undos_look_at_first(desk: Desk, era: s
     assert [done.split()[0] for done in desk.did[3:]] == ["remove", "remove"]
 
 
+@pytest.mark.slow
 async def test_a_change_since_stops_the_agents_revert_and_a_person_is_asked(desk: Desk) -> None:
     desk.configure(GUARDED, saga=ALLOWED)
     async with desk.serve() as agent:
@@ -77,6 +78,7 @@ async def test_a_change_since_stops_the_agents_revert_and_a_person_is_asked(desk
     assert desk.called("remove") == 0
 
 
+@pytest.mark.slow
 async def test_what_nobody_looks_at_is_for_the_operator(desk: Desk) -> None:
     desk.configure(saga=ALLOWED)
     async with desk.serve() as agent:
@@ -109,6 +111,7 @@ async def test_while_another_saga_holds_what_is_to_be_undone_nothing_is_reverted
         assert (await agent.call("saga_revert", saga_id=old)).facts["state"] == "compensated"
 
 
+@pytest.mark.slow
 async def test_only_where_the_config_says_so_is_the_agent_offered_a_revert(desk: Desk) -> None:
     desk.configure(GUARDED)
     async with desk.open() as agent:

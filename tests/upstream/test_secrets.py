@@ -14,6 +14,7 @@ def stored(desk: Desk) -> bool:
     return any(ITEM.encode() in file.read_bytes() for file in files)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("undo", "is_stored"),
     [

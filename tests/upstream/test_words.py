@@ -65,6 +65,7 @@ ABSENT: JsonObject = {"content": [{"type": "text", "text": '{"error": "not found
 FOUND_NONE: JsonObject = {"content": [{"type": "text", "text": "not found"}], "isError": True}
 
 
+@pytest.mark.slow
 async def test_what_a_probe_said_is_not_what_the_call_answered(desk: Desk) -> None:
     desk.configure(BY_TEXT)
     async with desk.serve() as agent:
@@ -79,6 +80,7 @@ async def test_what_a_probe_said_is_not_what_the_call_answered(desk: Desk) -> No
     assert desk.called("remove") == 0
 
 
+@pytest.mark.slow
 async def test_a_person_who_knows_the_result_does_not_know_what_the_call_answered(desk: Desk) -> None:
     desk.configure(SAID)
     async with desk.serve() as agent:
@@ -93,6 +95,7 @@ async def test_a_person_who_knows_the_result_does_not_know_what_the_call_answere
     assert desk.called("add") == 0
 
 
+@pytest.mark.slow
 async def test_what_is_said_of_an_upstream_that_is_down_is_not_what_its_undo_says(desk: Desk) -> None:
     desk.configure(GONE)
     run = f"{NOT_FOUND} {shlex.quote(sys.executable)} {shlex.quote(str(LEDGER))}"
