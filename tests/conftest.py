@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.product import Product
+from tests.postgres.server import PostgresServer, fresh, make_template, running
 from tests.world.disk import mounted
 from tests.world.reading import World
+
+from saga_mcp.log.place import ServerPlace
 
 
 @pytest.fixture
@@ -42,3 +45,18 @@ def database(tmp_path: Path) -> Path:
 def product(tmp_path: Path) -> Product:
     """The product over real pipes, serving LEDGER."""
     return Product(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Generator[PostgresServer]:
+    """A PostgreSQL server, one for all tests of a worker: no test may harm it."""
+    with running() as server:
+        make_template(server)
+        yield server
+
+
+@pytest.fixture
+def server_place(postgres: PostgresServer, tmp_path: Path) -> Generator[ServerPlace]:
+    """A fresh saga log in a database of its own."""
+    with fresh(postgres) as name:
+        yield postgres.place(name, tmp_path)

@@ -25,11 +25,12 @@ from saga_mcp.engine.wiping import wiping
 from saga_mcp.log.inspection import LogInspection
 from saga_mcp.log.keeping import LogKeeping
 from saga_mcp.log.outbox import OutboxCounts
+from saga_mcp.log.place import FilePlace, is_absent
 from saga_mcp.log.port import Owners, SagaLog
 from saga_mcp.log.sealing import LogKeyMissing
 from saga_mcp.log.sql.files import copy_database
 from saga_mcp.log.sql.inspect import inspect
-from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
+from saga_mcp.log.sql.opened import open_owned, open_sql_log
 from saga_mcp.log.sql.trouble import LogFull, LogReadOnly
 from saga_mcp.tools.catalogue import python_catalogue
 from saga_mcp.tools.port import Catalogue
@@ -88,7 +89,7 @@ def survey(config: Path | None = None) -> Survey:
 
 def inspect_log(loaded: LoadedConfig) -> LogInspection:
     """Look at the saga log that a config names, without using it."""
-    return inspect(loaded.database)
+    return inspect(loaded.database.beside)
 
 
 @contextlib.asynccontextmanager
@@ -127,22 +128,16 @@ async def open_app(
         catalogue = around(catalogue)
     raised: Exception | None = None
     async with contextlib.AsyncExitStack() as stack:
-        owners = stack.enter_context(
-            claim_owner(
+        log, owners = await stack.enter_async_context(
+            open_owned(
                 loaded.database,
+                loaded.keyring,
                 make_parent=loaded.database_is_default,
+                outbox=loaded.alerts is not None,
                 serves=loaded.settings.realm if drive and not ends_soon else "",
             )
         )
-        log = await stack.enter_async_context(
-            SqlSagaLog.open(
-                loaded.database,
-                keyring=loaded.keyring,
-                make_parent=loaded.database_is_default,
-                outbox=loaded.alerts is not None,
-            )
-        )
-        if drive and loaded.database.is_file():
+        if drive and not is_absent(loaded.database):
             await _require_keys(log, loaded.settings.realm)
         sender = await stack.enter_async_context(_sender(loaded.alerts)) if drive and loaded.alerts else None
         if drive:
@@ -198,21 +193,22 @@ async def open_log(loaded: LoadedConfig) -> AsyncGenerator[SagaLog]:
     the copy is read.
     """
     async with contextlib.AsyncExitStack() as stack:
-        log = await stack.enter_async_context(SqlSagaLog.open(loaded.database, keyring=loaded.keyring))
-        try:
-            await log.sagas(loaded.settings.realm, limit=1)
-        except (LogFull, LogReadOnly) as error:
-            _log.warning("log_read_from_a_copy", reason=str(error))
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="saga-mcp-"))
-            copied = copy_database(loaded.database, Path(folder))
-            log = await stack.enter_async_context(SqlSagaLog.open(copied, keyring=loaded.keyring))
+        log = await stack.enter_async_context(open_sql_log(loaded.database, loaded.keyring))
+        if isinstance(loaded.database, FilePlace):
+            try:
+                await log.sagas(loaded.settings.realm, limit=1)
+            except (LogFull, LogReadOnly) as error:
+                _log.warning("log_read_from_a_copy", reason=str(error))
+                folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="saga-mcp-"))
+                copied = FilePlace(copy_database(loaded.database.path, Path(folder)))
+                log = await stack.enter_async_context(open_sql_log(copied, loaded.keyring))
         yield log
 
 
 @contextlib.asynccontextmanager
 async def open_keeping(loaded: LoadedConfig) -> AsyncGenerator[LogKeeping]:
     """Open the saga log for whoever keeps it in order, until the block ends."""
-    async with SqlSagaLog.open(loaded.database, keyring=loaded.keyring) as log:
+    async with open_sql_log(loaded.database, loaded.keyring) as log:
         yield log
 
 
@@ -285,7 +281,7 @@ async def count_alerts(loaded: LoadedConfig) -> OutboxCounts:
     Raises:
         LogUnavailable: It cannot be read.
     """
-    async with SqlSagaLog.open(loaded.database) as log:
+    async with open_sql_log(loaded.database, loaded.keyring) as log:
         return await log.outbox.counts(loaded.settings.realm)
 
 
@@ -307,5 +303,6 @@ def _upstreams(loaded: LoadedConfig, *, keep: bool = True) -> ServedUpstreams | 
     # The SDK's client: a start without upstreams does not pay for it.
     from saga_mcp.tools.upstream.served import ServedUpstreams  # noqa: PLC0415 - see above
 
-    folder = loaded.database.with_name(f"{loaded.database.name}-upstreams") if keep else None
+    beside = loaded.database.beside
+    folder = beside.with_name(f"{beside.name}-upstreams") if keep else None
     return ServedUpstreams(loaded.upstreams, folder)

@@ -7,9 +7,12 @@ from pathlib import Path
 import pytest
 from tests.config.written import CREATE, ENV, PLAIN, TRAVEL, problems, read, tools, write
 
-from saga_mcp.config import ConfigMissing, find_config, load_config
+from saga_mcp.config import ConfigMissing, database, find_config, load_config
 from saga_mcp.domain.values import Kind, OnError, OnIdle, OnUndoFailure, PartAction, Urgency
+from saga_mcp.log.place import FilePlace, ServerPlace
 from saga_tools import Retry
+
+NAMELESS = "must name a database of its own: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 
 # --- what it says -----------------------------------------------------------------------------------------------------
 
@@ -37,7 +40,7 @@ def test_every_key_of_saga_reaches_the_engine(tmp_path: Path) -> None:
     assert (settings.on_error, settings.on_undo_failure) == (OnError.HOLD, OnUndoFailure.CONTINUE)
     assert (settings.reply_within_s, settings.probe_for_s, settings.idle_flag_s) == (5.0, 0.0, 60.0)
     assert (settings.idle_end_s, settings.on_idle, settings.audit_reads) == (120.0, OnIdle.ABORT, True)
-    assert loaded.database == tmp_path / "here" / "saga.db"
+    assert loaded.database == FilePlace(tmp_path / "here" / "saga.db")
     assert not loaded.database_is_default
 
 
@@ -142,21 +145,23 @@ def test_each_config_has_a_realm_and_a_database_of_its_own(tmp_path: Path, data_
     first, second = read(tmp_path / "a", ""), read(tmp_path / "b", "")
     assert first.settings.realm.startswith("a-")
     assert first.settings.realm != second.settings.realm
-    assert first.database == data_folder / "saga-mcp" / f"{first.settings.realm}.db"
+    assert first.database == FilePlace(data_folder / "saga-mcp" / f"{first.settings.realm}.db")
     assert first.database_is_default
     assert load_config(first.path, ENV).settings == first.settings
 
 
 def test_a_realm_that_is_no_file_name_still_gets_a_file(tmp_path: Path, data_folder: Path) -> None:
     loaded = read(tmp_path, '[saga]\nname = "../Büro & Co"\n')
-    assert loaded.database.parent == data_folder / "saga-mcp"
-    assert loaded.database.name.startswith("b-ro-co-")
+    assert loaded.database.beside.parent == data_folder / "saga-mcp"
+    assert loaded.database.beside.name.startswith("b-ro-co-")
 
 
 def test_the_environment_and_files_are_filled_in_in_the_database_only(tmp_path: Path) -> None:
-    assert read(tmp_path, '[saga]\ndatabase = "sqlite:///${env:LOG}"\n').database == tmp_path / "logs" / "saga.db"
+    assert read(tmp_path, '[saga]\ndatabase = "sqlite:///${env:LOG}"\n').database == FilePlace(
+        tmp_path / "logs" / "saga.db"
+    )
     (tmp_path / "place").write_text("other.db\n", encoding="utf-8")
-    assert read(tmp_path, '[saga]\ndatabase = "sqlite:///${file:place}"\n').database == tmp_path / "other.db"
+    assert read(tmp_path, '[saga]\ndatabase = "sqlite:///${file:place}"\n').database == FilePlace(tmp_path / "other.db")
     found = problems(tmp_path, PLAIN + CREATE.replace("${result.lead_id}", "${env:LOG}"))
     assert found == {
         'tools."crm.create_lead".undo.args': (
@@ -169,14 +174,20 @@ def test_the_environment_and_files_are_filled_in_in_the_database_only(tmp_path: 
 def test_the_folder_of_a_database_is_taken_by_its_name_and_nothing_in_it_is_decoded(tmp_path: Path, name: str) -> None:
     folder = tmp_path / name
     folder.mkdir()
-    assert read(folder, '[saga]\ndatabase = "sqlite:///a%20b.db"\n').database == folder / "a%20b.db"
+    assert read(folder, '[saga]\ndatabase = "sqlite:///a%20b.db"\n').database == FilePlace(folder / "a%20b.db")
 
 
 @pytest.mark.parametrize(
     ("url", "message"),
     [
-        ("postgresql://u:secret@h/d", "PostgreSQL is not supported by this version yet"),
-        ("mysql://u:secret@h/d", "must be sqlite:///FILE"),
+        ("postgresql+asyncpg://u:secret@h/d", "must be postgresql://..., without the name of a driver"),
+        ("postgresql://u:secret@h", NAMELESS),
+        ("postgresql://u:secret@h/", NAMELESS),
+        (
+            "postgresql://u:se:cr@et@h:p/d",
+            "cannot be read as a URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %40 for an @ in them",
+        ),
+        ("mysql://u:secret@h/d", "must be sqlite:///FILE or postgresql://..."),
         ("sqlite:///:memory:", "must name a file: the saga log outlives the process"),
         ("sqlite:///a.db?mode=ro", "takes no options, so it cannot hold a `?`; the folder of the config can"),
         ("sqlite:///${env:NOPE}", "the environment has no NOPE"),
@@ -187,6 +198,25 @@ def test_the_folder_of_a_database_is_taken_by_its_name_and_nothing_in_it_is_deco
 )
 def test_a_database_that_cannot_be_used_is_a_problem_and_never_shown(tmp_path: Path, url: str, message: str) -> None:
     assert problems(tmp_path, f'[saga]\ndatabase = "{url}"\n') == {"saga.database": message}
+
+
+def test_a_database_of_a_server_is_known_without_its_password(tmp_path: Path, data_folder: Path) -> None:
+    place = read(tmp_path, '[saga]\ndatabase = "postgresql://me:${env:WORD}@db.lan/ops?sslmode=require"\n').database
+    assert isinstance(place, ServerPlace)
+    assert place.url == "postgresql://me:s3cret@db.lan/ops?sslmode=require"
+    assert place.name == str(place) == "postgresql://db.lan:5432/ops"
+    assert place.beside.parent == data_folder / "saga-mcp"
+    assert "s3cret" not in repr(place)
+
+
+def _not_there(_: str) -> None:
+    return None
+
+
+def test_without_the_extra_of_postgresql_it_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(database, "find_spec", _not_there)
+    found = problems(tmp_path, '[saga]\ndatabase = "postgresql://u:secret@h/d"\n')
+    assert found == {"saga.database": 'PostgreSQL needs one more package: pip install "saga-mcp[postgres]"'}
 
 
 def test_the_config_is_as_given_else_of_the_environment_else_here(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ CREATE = """
 [tools."crm.create_lead"]
 undo = { tool = "crm.delete_lead", args = { lead_id = "${result.lead_id}" } }
 """
-ENV = {"LOG": "logs/saga.db"}
+ENV = {"WORD": "s3cret", "LOG": "logs/saga.db"}
 
 
 def write(folder: Path, toml: str, **files: str) -> Path:

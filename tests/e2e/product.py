@@ -25,12 +25,14 @@ COMMAND = [sys.executable, "-c", MAIN]
 class Product:
     """One config, one database, one outside world; any number of processes."""
 
-    def __init__(self, folder: Path, *, database: str = "saga.db") -> None:
+    def __init__(self, folder: Path, *, database: str = "saga.db", url: str = "") -> None:
         self.folder = folder
         self.database = folder / database
+        self._url = url or f"sqlite:///{database}"
         self.config = folder / "saga.toml"
         self.world = World(folder / "world.jsonl")
         self.commits = folder / "commits"
+        self._env = {**self.world.env, **({"XDG_DATA_HOME": str(folder / "data")} if url else {})}
         self.configure()
 
     def configure(self, saga: str = "", tools: str = "") -> None:
@@ -39,7 +41,7 @@ class Product:
             f"""
 [saga]
 name = "ledger"
-database = "sqlite:///{self.database.relative_to(self.folder)}"
+database = "{self._url}"
 probe_for_s = 1.0
 {saga}
 
@@ -75,7 +77,7 @@ path = '{LEDGER}:registry'
                 "COMMITS_FILE": str(self.commits),
                 "PYTHONPATH": str(REPOSITORY),
             }
-        async with started(command, env={**os.environ, **self.world.env, **more}) as raw:
+        async with started(command, env={**os.environ, **self._env, **more}) as raw:
             with anyio.fail_after(BOUND_S):
                 await raw.initialize()
             client = Client(raw)
@@ -93,7 +95,7 @@ path = '{LEDGER}:registry'
             result = await anyio.run_process(
                 [*COMMAND, *arguments, "--config", str(self.config)],
                 check=False,
-                env={**os.environ, **self.world.env},
+                env={**os.environ, **self._env},
             )
         return result.returncode, (result.stdout + result.stderr).decode()
 

@@ -9,6 +9,7 @@ import pytest
 from tests.log.kinds import Database
 from tests.world.memory import MemoryDatabase
 
+from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.sql import SqlSagaLog
 
 
@@ -28,7 +29,14 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "saga.db"
 
 
-@pytest.fixture(params=["sqlite", "memory"])
+@pytest.fixture(params=["sqlite", "postgresql", "memory"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     """A fresh database of each kind."""
-    return MemoryDatabase() if request.param == "memory" else tmp_path / "saga.db"
+    match request.param:
+        case "memory":
+            return MemoryDatabase()
+        case "postgresql":
+            place: ServerPlace = request.getfixturevalue("server_place")
+            return place
+        case _:
+            return tmp_path / "saga.db"

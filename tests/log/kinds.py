@@ -9,10 +9,12 @@ from typing import TypeAlias
 
 from tests.world.memory import MemoryDatabase, MemoryLog
 
+from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import SagaLog
 from saga_mcp.log.sql import SqlSagaLog
+from saga_mcp.log.sql.postgres.database import PostgresDatabase
 
-Database: TypeAlias = Path | MemoryDatabase
+Database: TypeAlias = Path | ServerPlace | MemoryDatabase
 
 
 @asynccontextmanager
@@ -21,5 +23,20 @@ async def opened_log(database: Database) -> AsyncGenerator[SagaLog]:
     if isinstance(database, MemoryDatabase):
         yield MemoryLog(database)
         return
-    async with SqlSagaLog.open(database, poll_s=0.02) as opened:
+    async with opened_sql_log(database) as opened:
         yield opened
+
+
+@asynccontextmanager
+async def opened_sql_log(database: Path | ServerPlace, *, outbox: bool = False) -> AsyncGenerator[SqlSagaLog]:
+    """The log of a database that lasts."""
+    if isinstance(database, Path):
+        async with SqlSagaLog.open(database, poll_s=0.02, outbox=outbox) as opened:
+            yield opened
+        return
+    server = PostgresDatabase(database)
+    try:
+        async with SqlSagaLog.over(server, outbox=outbox) as opened:
+            yield opened
+    finally:
+        await server.session.aclose()

@@ -11,6 +11,7 @@ from tests.log.decisions import aborting, append, committing, intending, looking
 from tests.log.failing import AnswerLost, FailingLog, FailWhen
 from tests.log.foreign import foreign
 from tests.log.kinds import Database, opened_log
+from tests.postgres.server import sql
 from tests.world.memory import MemoryDatabase
 
 from saga_mcp.domain.errors import (
@@ -26,6 +27,7 @@ from saga_mcp.domain.events import SagaCommitted, SagaOpened, SavepointSet, Step
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
+from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import Decision, PairRow, SagaKeyTaken, SagaLog
 
 
@@ -323,6 +325,10 @@ def _spoil(database: Database, saga_id: str, seq: int) -> None:
     if isinstance(database, MemoryDatabase):
         number, kind, version, _, payload = database.events[saga_id][seq - 1]
         database.events[saga_id][seq - 1] = (number, kind, version, "{broken", payload)
+        return
+    if isinstance(database, ServerPlace):
+        broken = f"UPDATE saga_event SET facts='{{broken' WHERE saga_id='{saga_id}' AND seq={seq}"  # noqa: S608 - a test
+        sql(database.url, broken)
         return
     with foreign(database) as raw:
         raw.execute("UPDATE saga_event SET facts='{broken' WHERE saga_id=? AND seq=?", (saga_id, seq))

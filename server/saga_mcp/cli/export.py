@@ -40,7 +40,7 @@ def export(
         wrong_usage(f"{name} is an item; this takes the saga: {saga_id}.")
     ground, output = stand_on(config, code=False), Output(as_json)
     if values and ground.database_exists():
-        note_look(ground.loaded.database, saga_id, "export --values", output)
+        note_look(ground.loaded.database.beside, saga_id, "export --values", output)
     anyio.run(_export, ground, saga_id, values, output)
 
 

@@ -21,6 +21,7 @@ from saga_mcp.domain.values import JsonValue
 from saga_mcp.edge.clean import escape
 from saga_mcp.log.keeping import LogKeeping
 from saga_mcp.log.owners import LivingOwner, directory_of, living
+from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import SagaLog
 
 
@@ -43,11 +44,12 @@ class Ground:
     @property
     def database(self) -> str:
         """The saga log, as people name it."""
-        return str(self.loaded.database)
+        return self.loaded.database.name
 
     def database_exists(self) -> bool:
-        """Whether there is a saga log at all; no command but `serve` makes one."""
-        return self.loaded.database.exists()
+        """Whether there is a saga log at all, as far as that can be told here; no command but `serve` makes one."""
+        place = self.loaded.database
+        return isinstance(place, ServerPlace) or place.path.exists()
 
     @property
     def realm_moves(self) -> bool:
@@ -59,7 +61,7 @@ class Ground:
         if not (self.loaded.realm_is_default and self.loaded.database_is_default):
             return []
         place = self.realm.rpartition("-")[0]
-        mine = self.loaded.database
+        mine = self.loaded.database.beside
         return sorted(log.stem for log in mine.parent.glob(f"{place}-{'?' * 8}.db") if log != mine)
 
     def servers(self) -> list[LivingOwner]:
@@ -81,7 +83,7 @@ class Ground:
 
     def alive(self) -> list[LivingOwner]:
         """Every other process that uses this saga log now."""
-        folder = directory_of(self.loaded.database)
+        folder = directory_of(self.loaded.database.beside)
         return living(folder) if folder.is_dir() else []
 
 

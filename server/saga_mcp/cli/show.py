@@ -52,7 +52,7 @@ def show(  # noqa: PLR0913 - its options
     output = Output(as_json)
     shows = [option for option, given in (("--values", values), ("--diff", with_diff)) if given]
     if shows and ground.database_exists():
-        note_look(ground.loaded.database, name, " ".join(["show", *shows]), output)
+        note_look(ground.loaded.database.beside, name, " ".join(["show", *shows]), output)
 
     async def run() -> None:
         async with open_log(ground) as log:

@@ -24,6 +24,7 @@ from saga_mcp.config.upstreams import Upstreams
 from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.engine.port import EngineSettings
+from saga_mcp.log.place import LogPlace
 from saga_mcp.log.sealing import Keyring
 from saga_mcp.tools.declared import DeclaredRegistry, problems_of, target_id
 from saga_mcp.tools.rules import WrittenRule
@@ -40,8 +41,8 @@ class LoadedConfig:
 
     path: Path
     settings: EngineSettings
-    database: Path
-    """File of the saga log, absolute and without symbolic links."""
+    database: LogPlace
+    """Where the saga log is."""
     database_is_default: bool
     """The folder of the database may have to be made."""
     realm_is_default: bool

@@ -52,7 +52,8 @@ class SagaTable(Table):
     name: str = Field("", description="the realm, whose sagas this server drives; default: from this file's path")
     database: str = Field(
         "",
-        description='the saga log, `"sqlite:///saga.db"`; default: one per realm in the user\'s data folder. '
+        description='the saga log, `"sqlite:///saga.db"` or `"postgresql://USER:PASSWORD@HOST/DATABASE"`; default: a '
+        "SQLite file per realm in the user's data folder. "
         "`${env:X}` and `${file:X}` are filled in here",
     )
     saga_id: Literal["optional", "required"] = Field(

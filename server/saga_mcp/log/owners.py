@@ -54,6 +54,8 @@ class LivingOwner:
     started_at: float
     serves: str
     """Realm whose sagas it drives for as long as it lives; empty: none, as with a command that ends soon."""
+    host: str = ""
+    """The machine that it runs on; empty: this one."""
 
 
 class FileOwners:

@@ -13,6 +13,7 @@ from saga_mcp.app import load
 from saga_mcp.config import LoadedConfig
 from saga_mcp.domain.values import OnError, OnUndoFailure
 from saga_mcp.engine.port import EngineSettings
+from saga_mcp.log.place import FilePlace
 from saga_mcp.testing.errors import FaultUnused
 from saga_mcp.testing.faults import Faults, FaultyCatalogue, UndoWhen, When
 from saga_mcp.testing.saga import HarnessSaga, Known
@@ -196,7 +197,7 @@ def _of_registry(registry: ToolRegistry) -> LoadedConfig:
     return LoadedConfig(
         path=Path("saga.toml"),
         settings=EngineSettings(realm=_REALM),
-        database=Path(),  # `_hastened` puts the real one in its place
+        database=FilePlace(Path()),  # `_hastened` puts the real one in its place
         database_is_default=False,
         realm_is_default=False,
         upstreams=(),
@@ -215,7 +216,7 @@ def _hastened(loaded: LoadedConfig, database: Path, timeout_s: float | None) -> 
     return replace(
         loaded,
         settings=settings,
-        database=database,
+        database=FilePlace(database),
         database_is_default=False,
         registries=registries,
         alerts=None,

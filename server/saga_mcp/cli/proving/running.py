@@ -30,6 +30,7 @@ from saga_mcp.domain.values import Kind, PartAction, StepState
 from saga_mcp.engine.clock import HastyClock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import Caller
+from saga_mcp.log.place import FilePlace
 from saga_mcp.tools.binding.patterns import matches
 from saga_mcp.tools.port import ReadAnswer, ReadFailed, StepFacts, Tool
 from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
@@ -157,9 +158,8 @@ async def _opened(loaded: LoadedConfig, plan: Plan) -> AsyncGenerator[App]:
         loaded.settings, probe_for_s=min(loaded.settings.probe_for_s, _PROBE_FOR_S), reply_within_s=_AT_REST_WITHIN_S
     )
     with tempfile.TemporaryDirectory(prefix="saga-mcp-prove-") as folder:
-        own = replace(
-            loaded, settings=settings, database=Path(folder) / "saga.db", database_is_default=False, alerts=None
-        )
+        place = FilePlace(Path(folder) / "saga.db")
+        own = replace(loaded, settings=settings, database=place, database_is_default=False, alerts=None)
         async with open_app(
             own,
             ends_soon=True,

@@ -183,7 +183,8 @@ class Batches:
         pairs: dict[str, PairRow] = {}
         folds: dict[str, Fold] = {}
         drafts: list[_Draft] = []
-        for saga_id, indices in by_saga.items():
+        # In one order everywhere: two processes whose batches share sagas must not wait for each other.
+        for saga_id, indices in sorted(by_saga.items()):
             draft = self._decide(connection, saga_id, [requests[index][1] for index in indices], batch_id, folds)
             outcomes.update(zip(indices, draft.outcomes, strict=True))
             pairs.update({one.hash: one for one in draft.pairs})
@@ -193,7 +194,8 @@ class Batches:
             drafts += [each for each in (draft, *draft.opened) if each.rows]
         rows = [row for draft in drafts for row in draft.rows]
         if pairs:
-            self._freeze.run_many(connection, [{"hash": p.hash, "content": self._text(p)} for p in pairs.values()])
+            frozen = [{"hash": each, "content": self._text(pairs[each])} for each in sorted(pairs)]
+            self._freeze.run_many(connection, frozen)
         if rows:
             self._append.run_many(connection, rows)
             if self._rows.writes_with is not None:

@@ -7,6 +7,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -18,8 +19,8 @@ from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.log.sealing import Keyring
 from saga_mcp.log.sql import files, schema
 from saga_mcp.log.sql.hot import execute
-from saga_mcp.log.sql.thread import Busy
-from saga_mcp.log.sql.trouble import NOTHING, LogTroubled, is_busy, named
+from saga_mcp.log.sql.trouble import NOTHING, LogTroubled, is_busy, locked, named
+from saga_mcp.log.sql.worker import Busy
 
 SETUP_WAIT_S: Final = 5.0
 """How long opening a connection, and any read, waits for a lock."""
@@ -98,9 +99,11 @@ class SqliteFile:
             raise
         return connection
 
-    def translate(self, error: DBAPIError) -> Exception:
+    def translate(self, error: Exception) -> Exception:
         """The condition behind a database error."""
-        return Busy() if is_busy(error) else named(error, str(self.path))
+        if not isinstance(error, DBAPIError):
+            return error
+        return Busy(partial(locked, str(self.path))) if is_busy(error) else named(error, str(self.path))
 
     def _find_or_create(self) -> None:
         if self.opened is not None:

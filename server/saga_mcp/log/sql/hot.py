@@ -50,7 +50,7 @@ def _on_cursor(connection: Connection, text: str, use: Callable[[DBAPICursor], T
     cursor = connection.connection.cursor()
     try:
         return use(cursor)
-    except connection.dialect.loaded_dbapi.Error as error:
+    except (connection.dialect.loaded_dbapi.Error, OSError) as error:  # the latter of a connection that is lost
         # Without the parameters: they are values of the outside world (S11.4).
         raise DBAPIError(text, None, error) from error
     finally:

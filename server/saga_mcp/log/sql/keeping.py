@@ -191,11 +191,17 @@ def overwrite(connection: Connection) -> bool:
     return not blocked
 
 
-def free_space(connection: Connection) -> int:
-    """See `LogKeeping.free_space`; SQLite's `VACUUM` copies the whole file, so a large one is left as it is."""
+def forget_keys(connection: Connection) -> None:
+    """Forget keys that nothing needs; whoever writes with one lists it again."""
     with connection.begin():
         used = select(saga_event.c.key_id).where(saga_event.c.key_id.is_not(None))
-        connection.execute(delete(log_key).where(log_key.c.id.not_in(used)))  # whoever writes with one lists it again
+        connection.execute(delete(log_key).where(log_key.c.id.not_in(used)))
+
+
+def free_space(connection: Connection) -> int:
+    """See `LogKeeping.free_space`; SQLite's `VACUUM` copies the whole file, so a large one is left as it is."""
+    forget_keys(connection)
+    with connection.begin():
         size = int(connection.exec_driver_sql("PRAGMA page_size").scalar_one())
         pages, free = (int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in _COUNTS)
     if not free or pages * size > _CHEAP_BYTES:

@@ -1,7 +1,6 @@
-"""`SqlSagaLog`: the port, put together from a writer, a reader and what one SQLite file needs.
+"""`SqlSagaLog`: the port, put together from a writer, a reader and what is particular to the kind of database.
 
-Two connections, each in a thread of its own: one writes batches, the other reads snapshots, so reads go on while any
-process holds the write lock.
+One connection writes batches, others read snapshots, so reads go on while any process writes.
 """
 
 from __future__ import annotations
@@ -16,14 +15,12 @@ from typing import TypeVar
 
 import anyio
 from sqlalchemy import Connection
-from sqlalchemy.dialects.sqlite.pysqlite import SQLiteDialect_pysqlite
 
 from saga_mcp.domain.errors import LogConflict, SagaNotFound, SagaQuarantined
 from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.saga_decisions import wipe
 from saga_mcp.domain.state import Saga
-from saga_mcp.log.guard import guarded
 from saga_mcp.log.keeping import Checked, Ended
 from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.owners import FileOwners, directory_of
@@ -31,55 +28,44 @@ from saga_mcp.log.port import Append, Decide, Decided, Decision, Owners, PairRow
 from saga_mcp.log.sealing import Keyring
 from saga_mcp.log.sql import files, keeping, locks, pauses, reads
 from saga_mcp.log.sql.batch import Batches
-from saga_mcp.log.sql.connect import SETUP_WAIT_S, SqliteFile
+from saga_mcp.log.sql.connect import SETUP_WAIT_S
+from saga_mcp.log.sql.database import Database
 from saga_mcp.log.sql.delivering import SqlOutbox
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.rows import EventRows
+from saga_mcp.log.sql.sqlite import SqliteDatabase
 from saga_mcp.log.sql.tables import EPOCH
-from saga_mcp.log.sql.thread import Busy, ConnectionThread, Work
-from saga_mcp.log.sql.trouble import locked
+from saga_mcp.log.sql.worker import Busy, Work, Worker
 from saga_mcp.log.sql.writer import Writer
 
 T = TypeVar("T")
 
-_READS_END_WITHIN_S = 0.5
-"""Nothing is lost with a read, so one that waits for a lock does not hold up the end of the process."""
-
 
 class SqlSagaLog:
-    """The saga log in a SQLite file. Made by `open`."""
+    """The saga log in a SQL database. Made by `open` and `over`."""
 
     def __init__(
-        self,
-        path: Path,
-        writer: Writer,
-        reader: ConnectionThread,
-        folds: Folds,
-        rows: EventRows,
-        poll_s: float,
-        batches: Batches,
+        self, database: Database, writer: Writer, reader: Worker, folds: Folds, rows: EventRows, batches: Batches
     ) -> None:
-        self._path = path
+        self._database = database
         self._writer = writer
         self._reader = reader
         self._rows = rows
         self._batches = batches
-        self._reads = reads.Reads(SQLiteDialect_pysqlite(), folds, rows)
-        self._holds = Holds(SQLiteDialect_pysqlite(), self._reads)
-        self._poll_s = poll_s
+        self._reads = reads.Reads(database.dialect, folds, rows)
+        self._holds = Holds(database.dialect, self._reads)
         self._change = 1
         self._changed = asyncio.Event()
-        self._data_version: tuple[int, int] | None = None
+        self._version: object | None = None
         self._polled_at = -math.inf
         self._polling = anyio.Lock()
         self.outbox: Outbox = SqlOutbox(self._read, writer.aside, batches.checked)
 
     @classmethod
-    @contextlib.asynccontextmanager
-    async def open(  # noqa: PLR0913 - every one with a default, and all but two for tests
+    def open(  # noqa: PLR0913 - every one with a default, and all but two for tests
         cls,
-        database: Path,
+        path: Path,
         *,
         keyring: Keyring | None = None,
         make_parent: bool = False,
@@ -89,50 +75,65 @@ class SqlSagaLog:
         outbox: bool = False,
         clock: Callable[[], float] = time.time,
         file_system_of: files.FileSystemOf = files.file_system_of,
+    ) -> contextlib.AbstractAsyncContextManager[SqlSagaLog]:
+        """Serve the log of a SQLite file until the block ends; what is not said here is as with `over`.
+
+        Args:
+            path: the file.
+            keyring: see `over`.
+            make_parent: create the file's directory too; for the default location only.
+            busy_budget_s: see `over`.
+            poll_s: how often, in seconds, `wait_for_change` looks for appends of other processes.
+            cached_sagas: see `over`.
+            outbox: see `over`.
+            clock: see `over`.
+            file_system_of: names the type of file system of a path.
+        """
+        keys = keyring or Keyring()
+        database = SqliteDatabase.of(path, keys, make_parent=make_parent, poll_s=poll_s, file_system_of=file_system_of)
+        return cls.over(
+            database, keyring=keys, busy_budget_s=busy_budget_s, cached_sagas=cached_sagas, outbox=outbox, clock=clock
+        )
+
+    @classmethod
+    @contextlib.asynccontextmanager
+    async def over(
+        cls,
+        database: Database,
+        *,
+        keyring: Keyring | None = None,
+        busy_budget_s: float = 10.0,
+        cached_sagas: int = 128,
+        outbox: bool = False,
+        clock: Callable[[], float] = time.time,
     ) -> AsyncGenerator[SqlSagaLog]:
         """Serve the log of a database until the block ends.
 
         Nothing is touched before the first use, and what fails is tried anew at the next: a server can be up and answer
-        `log_unavailable` while its database is locked, full or being repaired, and needs no restart afterwards.
+        `log_unavailable` while its database is locked, full, down or being repaired, and needs no restart afterwards.
 
         Args:
-            database: the file.
+            database: where it is.
             keyring: what values are encrypted with; default: they are not.
-            make_parent: create the file's directory too; for the default location only.
-            busy_budget_s: how long, in seconds, a decision waits for another program's write lock.
-            poll_s: how often, in seconds, `wait_for_change` looks for appends of other processes.
+            busy_budget_s: how long, in seconds, a decision waits for a lock, or for a connection.
             cached_sagas: how many folded sagas are kept in memory.
             outbox: keep alerts until somebody has delivered them; otherwise they are told to nobody.
             clock: seconds since the epoch, for the times that people read.
-            file_system_of: names the type of file system of a path.
         """
-        keys = keyring or Keyring()
-        rows = EventRows(keys)
-        file = SqliteFile(path=_real(database), make_parent=make_parent, file_system_of=file_system_of, keyring=keys)
+        rows = EventRows(keyring or Keyring())
         folds = Folds(cached_sagas)
-        write_thread = ConnectionThread("saga-log-writer", file.writer, file.translate)
-        # Nothing is lost with a read, so one that waits for a lock does not hold up the end of the process.
-        read_thread = ConnectionThread(
-            "saga-log-reader", file.reader, file.translate, close_within_s=_READS_END_WITHIN_S
-        )
-        batches = Batches(SQLiteDialect_pysqlite(), folds, rows, clock=clock, outbox=outbox)
-        writer = Writer(
-            batches,
-            write_thread,
-            read_thread,
-            path=str(file.path),
-            translate=file.translate,
-            busy_budget_s=busy_budget_s,
-        )
-        log = cls(file.path, writer, read_thread, folds, rows, poll_s, batches)
+        reader = database.reader()
+        batches = Batches(database.dialect, folds, rows, clock=clock, outbox=outbox)
+        writer = Writer(batches, database, database.writer(), reader, busy_budget_s=busy_budget_s)
+        log = cls(database, writer, reader, folds, rows, batches)
         try:
-            with guarded(file.path, *map(Path, files.side_files(file.path))):
+            with database.used():
                 yield log
         finally:
             await log.aclose()
 
     async def aclose(self) -> None:
-        """Write what waits, then end both connections. Idempotent; done by `open` at the end of its block."""
+        """Write what waits, then end all connections. Idempotent; done by `over` at the end of its block."""
         await self._writer.aclose()
         await self._reader.aclose()
 
@@ -140,14 +141,19 @@ class SqlSagaLog:
         """See `SagaLog.decide`."""
         decided = await self._writer.decide(saga_id, decide)
         if decided.saga is not decided.before:
-            self._announce()
+            self._tell()
         return decided
 
     async def stored(self, append: Append) -> bool:
         """See `SagaLog.stored`."""
-        stored = await self._read(lambda connection: reads.was_stored(connection, append))
+
+        def look(connection: Connection) -> bool:
+            self._database.wait_for_end(connection, append)
+            return reads.was_stored(connection, append)
+
+        stored = await self._read(look)
         if stored:
-            self._announce()
+            self._tell()
         return stored
 
     async def load(self, saga_id: str) -> Saga:
@@ -231,11 +237,11 @@ class SqlSagaLog:
 
     async def overwrite(self) -> bool:
         """See `LogKeeping.overwrite`."""
-        return await self._writer.aside(keeping.overwrite)
+        return await self._writer.aside(self._database.overwrite)
 
     async def free_space(self) -> int:
         """See `LogKeeping.free_space`."""
-        return await self._writer.aside(keeping.free_space)
+        return await self._writer.aside(self._database.free_space)
 
     async def saga_of_key(self, realm: str, caller: str, key: str) -> str | None:
         """See `SagaLog.saga_of_key`."""
@@ -256,7 +262,7 @@ class SqlSagaLog:
     async def drop_lock(self, lock: StepLock) -> None:
         """See `SagaLog.drop_lock`."""
         await self._writer.aside(lambda connection: locks.drop(connection, lock))
-        self._announce()
+        self._tell()
 
     async def holder(self, realm: str, resource: str) -> Holder | None:
         """See `SagaLog.holder`."""
@@ -269,14 +275,16 @@ class SqlSagaLog:
 
     async def pause(self, realm: str, pause: Pause) -> Pause:
         """See `SagaLog.pause`."""
-        held = await self._writer.aside(lambda connection: pauses.put(connection, realm, pause))
-        self._announce()
+        held = await self._writer.aside(lambda connection: pauses.put(connection, self._database.alone, realm, pause))
+        self._tell()
         return held
 
     async def resume(self, realm: str, tool: str) -> bool:
         """See `SagaLog.resume`."""
-        resumed = await self._writer.aside(lambda connection: pauses.drop(connection, realm, tool))
-        self._announce()
+        resumed = await self._writer.aside(
+            lambda connection: pauses.drop(connection, self._database.alone, realm, tool)
+        )
+        self._tell()
         return resumed
 
     async def paused(self, realm: str) -> Mapping[str, Pause]:
@@ -293,10 +301,11 @@ class SqlSagaLog:
 
     async def wait_for_change(self, seen: int = 0) -> int:
         """See `SagaLog.wait_for_change`."""
-        if self._data_version is None:
+        if self._version is None:
+            await self._database.listen(self._announce)
             await self._poll()
         while self._change <= seen:
-            with anyio.move_on_after(self._poll_s):
+            with anyio.move_on_after(self._database.poll_s):
                 await self._changed.wait()
                 continue
             await self._poll()
@@ -305,13 +314,18 @@ class SqlSagaLog:
     async def _poll(self) -> None:
         """Look whether another process appended; several waiters share one look."""
         async with self._polling:
-            if time.monotonic() - self._polled_at < self._poll_s / 2:
+            if time.monotonic() - self._polled_at < self._database.poll_s / 2:
                 return
-            version = await self._read(reads.data_version)
+            version = await self._read(self._database.version)
             self._polled_at = time.monotonic()
-            known, self._data_version = self._data_version, version
+            known, self._version = self._version, version
             if known is not None and known != version:
                 self._announce()
+
+    def _tell(self) -> None:
+        """Something changed here: let everybody look again."""
+        self._announce()
+        self._database.tell(self._reader)
 
     def _announce(self) -> None:
         self._change += 1
@@ -323,9 +337,9 @@ class SqlSagaLog:
         while True:
             try:
                 return await self._reader.submit(work)
-            except Busy as busy:  # rare: somebody switches the file to its write-ahead log, or recovers it
+            except Busy as busy:  # rare: somebody switches a file to its write-ahead log, or a server starts anew
                 if time.monotonic() > give_up_at:
-                    raise locked(str(self._path), SETUP_WAIT_S) from busy
+                    raise busy.given_up(SETUP_WAIT_S) from busy
                 await anyio.sleep(0.01)
 
 

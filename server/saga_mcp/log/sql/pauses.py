@@ -5,8 +5,8 @@ A tool is paused once that row is committed: no intent of any process that is st
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from sqlalchemy import Connection, delete, select, update
 from sqlalchemy.dialects import postgresql, sqlite
@@ -19,6 +19,9 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.log.sql.tables import log_meta, pause
 
 _COLUMNS: Final = pause.c
+
+Alone: TypeAlias = Callable[[Connection], None]
+"""See `Database.alone`: who has paused a tool may rely on it from the moment that this is stored."""
 
 
 class Pauses:
@@ -61,9 +64,10 @@ def paused(connection: Connection, realm: str) -> Mapping[str, Pause]:
     return {row.tool: _pause(row.tool, row.by_whom, row.note, row.at) for row in rows}
 
 
-def put(connection: Connection, realm: str, wanted: Pause) -> Pause:
+def put(connection: Connection, alone: Alone, realm: str, wanted: Pause) -> Pause:
     """Pause a tool; the pause that holds then, which may be an older one."""
     with connection.begin():
+        alone(connection)
         insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
         values = {"realm": realm, "tool": wanted.tool, "by_whom": wanted.by, "note": wanted.note, "at": wanted.at}
         _changed(connection)
@@ -72,9 +76,10 @@ def put(connection: Connection, realm: str, wanted: Pause) -> Pause:
     return _pause(row.tool, row.by_whom, row.note, row.at)
 
 
-def drop(connection: Connection, realm: str, tool: str) -> bool:
+def drop(connection: Connection, alone: Alone, realm: str, tool: str) -> bool:
     """Let a tool be called again; False: it was not paused."""
     with connection.begin():
+        alone(connection)
         _changed(connection)
         return connection.execute(delete(pause).where(*_here(realm, tool))).rowcount == 1
 

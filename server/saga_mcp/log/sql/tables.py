@@ -10,9 +10,22 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Boolean, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text, text
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Float,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    text,
+)
 
-EPOCH: Final = 8
+EPOCH: Final = 9
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -201,3 +214,23 @@ pair: Final = Table(
     Column("hash", String, primary_key=True),
     Column("content", Text, nullable=False),
 )
+
+owner: Final = Table(
+    "saga_owner",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("lock", BigInteger, nullable=False),
+    Column("place", String, nullable=False),
+    Column("host", String, nullable=False),
+    Column("pid", Integer, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("serves", String, nullable=False),
+    Column("started_at", Float, nullable=False),
+    Column("server_started", String, nullable=False),
+    Column("beats", Integer, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Processes that use the database, where it is a server's (S10.4); a file's are told by locked files beside it.
+
+`lock` is the advisory lock that a living one holds, and `place` the folder in which it also holds a file locked;
+`server_started` says in which life of the server it took the lock, and `beats` is raised while it works."""

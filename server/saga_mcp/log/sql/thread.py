@@ -13,29 +13,16 @@ import contextlib
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeVar
 
 import anyio
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
-from saga_mcp.domain.errors import Refused, SagaQuarantined
 from saga_mcp.log.sql.trouble import LogClosed
+from saga_mcp.log.sql.worker import CLOSE_WITHIN_S, HARMLESS, Translate, Work
 
 T = TypeVar("T")
-Work: TypeAlias = Callable[[Connection], T]
-Translate: TypeAlias = Callable[[DBAPIError], Exception]
-
-CLOSE_WITHIN_S = 5.0
-"""How long an end waits for what was handed in."""
-
-
-class Busy(Exception):
-    """A lock is taken: the same work may succeed a moment later."""
-
-
-_HARMLESS = (Busy, Refused, SagaQuarantined)
-"""What a connection may well fail with and still be as good as before."""
 
 
 class _Job(Generic[T]):
@@ -65,11 +52,7 @@ class _Job(Generic[T]):
 
 
 class ConnectionThread:
-    """Runs functions over one connection, one after the other.
-
-    It connects at the first use, and again after a failure, so that a log whose trouble is over works without a
-    restart.
-    """
+    """The `Worker` of a connection whose calls block."""
 
     def __init__(
         self,
@@ -88,11 +71,7 @@ class ConnectionThread:
         self._ended: asyncio.Future[None] | None = None
 
     def submit(self, work: Work[T]) -> asyncio.Future[T]:
-        """Start `work` and return its future. Cancelling the future does not stop the work.
-
-        Raises:
-            LogClosed: the thread has been told to end.
-        """
+        """See `Worker.submit`."""
         if self._closing:
             raise LogClosed("this process has closed its saga log; nothing was stored and nothing was sent")
         self._start()
@@ -101,7 +80,7 @@ class ConnectionThread:
         return done
 
     async def aclose(self) -> None:
-        """End after the work that was submitted. Idempotent; the wait is bounded and not cut by a cancellation."""
+        """See `Worker.aclose`."""
         if not self._closing:
             self._closing = True
             if self._thread.ident is None:
@@ -136,7 +115,7 @@ class ConnectionThread:
         except BaseException as error:  # noqa: BLE001 - handed to the waiting caller, who raises it
             failure = self._translate(error) if isinstance(error, DBAPIError) else error
             job.fail(failure)
-            if not isinstance(failure, _HARMLESS):
+            if not isinstance(failure, HARMLESS):
                 _close(connection)
                 return None
         return connection

@@ -10,6 +10,9 @@ LogUnavailable (domain)        nothing was stored, so nothing was sent
 ├─ LogNewer                    written by a newer version
 ├─ LogUpgraded                 upgraded by another process while this one ran
 ├─ LogInUseByOlder             an older process has to close first
+├─ LogUnreachable              the database server does not answer
+├─ LogNotAllowed               the database server does not let this user in, or not do what has to be done
+├─ LogPooled                   between here and the server is what gives each transaction another connection
 ├─ LogClosed                   this process is closing
 └─ LogTroubled                 anything else the database said
    └─ StatementRefused         what was to be stored is to blame, not the database
@@ -62,6 +65,18 @@ class LogUpgraded(LogUnavailable):
 
 class LogInUseByOlder(LogUnavailable):
     """A process of an older version still uses the database that has to be migrated."""
+
+
+class LogUnreachable(LogUnavailable):
+    """The database server does not answer."""
+
+
+class LogNotAllowed(LogUnavailable):
+    """The database server refuses this user."""
+
+
+class LogPooled(LogUnavailable):
+    """A pooler lends its connections for single transactions: nothing that lasts longer can be proved by them."""
 
 
 class LogClosed(LogUnavailable):

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,14 +19,14 @@ from typing import TypeVar
 
 import anyio
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
 
 from saga_mcp.domain.errors import LogUnavailable
-from saga_mcp.log.port import AppendUnsettled, Decide, Decided
+from saga_mcp.log.port import Append, AppendUnsettled, Decide, Decided
 from saga_mcp.log.sql.batch import Batches, CommitUnsettled, Outcome
+from saga_mcp.log.sql.database import Database
 from saga_mcp.log.sql.reads import was_stored
-from saga_mcp.log.sql.thread import CLOSE_WITHIN_S, Busy, ConnectionThread, Translate
-from saga_mcp.log.sql.trouble import NOTHING, LogClosed, StatementRefused, locked
+from saga_mcp.log.sql.trouble import NOTHING, LogClosed, StatementRefused
+from saga_mcp.log.sql.worker import CLOSE_WITHIN_S, Busy, Worker
 
 LARGEST_BATCH = 256
 FIRST_DELAY_S = 0.002
@@ -62,20 +61,17 @@ class Writer:
     def __init__(
         self,
         batches: Batches,
-        thread: ConnectionThread,
-        read_back: ConnectionThread,
+        database: Database,
+        worker: Worker,
+        read_back: Worker,
         *,
-        path: str,
-        translate: Translate,
         busy_budget_s: float,
     ) -> None:
         self._batches = batches
-        self._thread = thread
+        self._database = database
+        self._worker = worker
         self._read_back = read_back
-        self._path = path
-        self._translate = translate
         self._busy_budget_s = busy_budget_s
-        self._id = secrets.token_hex(8)
         self._attempts = itertools.count(1)
         self._waiting: list[_Request] = []
         self._writing = False
@@ -119,11 +115,11 @@ class Writer:
         since = time.monotonic()
         while True:
             try:
-                return await self._thread.submit(work)
+                return await self._worker.submit(work)
             except Busy as busy:
                 waited_s = time.monotonic() - since
                 if self._closing or waited_s >= self._busy_budget_s:
-                    raise locked(self._path, waited_s) from busy
+                    raise busy.given_up(waited_s) from busy
                 await asyncio.sleep(random.uniform(0, LONGEST_DELAY_S))  # noqa: S311 - jitter, not a secret
 
     async def aclose(self) -> None:
@@ -133,7 +129,7 @@ class Writer:
             self._at_rest = asyncio.get_running_loop().create_future()
             with anyio.move_on_after(CLOSE_WITHIN_S, shield=True):
                 await self._at_rest
-        await self._thread.aclose()
+        await self._worker.aclose()
 
     async def _drain(self) -> None:
         while self._waiting:
@@ -147,8 +143,8 @@ class Writer:
         while batch:
             try:
                 outcomes = await self._attempt(batch)
-            except Busy:
-                batch = self._without_expired(batch)
+            except Busy as busy:
+                batch = self._without_expired(batch, busy)
                 await asyncio.sleep(random.uniform(0, delay_s))  # noqa: S311 - jitter, not a secret
                 delay_s = min(delay_s * 2, LONGEST_DELAY_S)
             except Exception as error:  # noqa: BLE001 - raised to every caller of the batch
@@ -165,10 +161,10 @@ class Writer:
                 return
 
     async def _attempt(self, batch: Sequence[_Request]) -> Sequence[Outcome]:
-        batch_id = f"{self._id}.{next(self._attempts)}"
+        batch_id = f"{self._database.writer_id}.{next(self._attempts)}"
         decisions = [(request.saga_id, request.decide) for request in batch]
         try:
-            return await self._thread.submit(lambda connection: self._batches.run(connection, decisions, batch_id))
+            return await self._worker.submit(lambda connection: self._batches.run(connection, decisions, batch_id))
         except CommitUnsettled as unsettled:
             return await self._settle(unsettled)
 
@@ -176,13 +172,13 @@ class Writer:
         """Read back, on another connection, whether a failed COMMIT stored the batch after all."""
         mark = unsettled.mark
         try:
-            stored = await self._read_back.submit(lambda c: was_stored(c, mark))
+            stored = await self._read_back.submit(lambda connection: self._was_stored(connection, mark))
         except Exception:  # noqa: BLE001 - whatever it is, the batch may be stored
             cause = unsettled.cause
             message = (
-                f"saga log {self._path}: the last write did not answer ({getattr(cause, 'orig', cause)}), and the file "
-                "cannot be read now, so it is not known whether that was stored. Look with saga_status before you try "
-                "again; `saga-mcp doctor` tells more."
+                f"saga log {self._database.name}: the last write did not answer ({getattr(cause, 'orig', cause)}), and "
+                "it cannot be read now, so it is not known whether that was stored. Look with saga_status before you "
+                "try again; `saga-mcp doctor` tells more."
             )
             return [
                 AppendUnsettled(message, mark, outcome) if isinstance(outcome, Decided) else outcome
@@ -190,16 +186,19 @@ class Writer:
             ]
         if stored:
             return unsettled.written.outcomes
-        cause = unsettled.cause
-        raise self._translate(cause) if isinstance(cause, DBAPIError) else cause
+        raise self._database.translate(unsettled.cause)
 
-    def _without_expired(self, batch: Sequence[_Request]) -> list[_Request]:
+    def _was_stored(self, connection: Connection, mark: Append) -> bool:
+        self._database.wait_for_end(connection, mark)
+        return was_stored(connection, mark)
+
+    def _without_expired(self, batch: Sequence[_Request], busy: Busy) -> list[_Request]:
         now = time.monotonic()
         kept: list[_Request] = []
         for request in batch:
             waited_s = now - request.since
             if self._closing or waited_s >= self._busy_budget_s:
-                request.settle(locked(self._path, waited_s))
+                request.settle(busy.given_up(waited_s))
             else:
                 kept.append(request)
         return kept

@@ -1,0 +1,68 @@
+"""A saga log as it is opened, wherever it lies: the adapters put together for the composition root."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING
+
+from saga_mcp.log.place import FilePlace, LogPlace, ServerPlace
+from saga_mcp.log.port import Owners
+from saga_mcp.log.sealing import Keyring
+from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
+
+if TYPE_CHECKING:
+    from saga_mcp.log.sql.postgres.database import PostgresDatabase
+
+
+@asynccontextmanager
+async def open_sql_log(
+    place: LogPlace, keyring: Keyring, *, make_parent: bool = False, outbox: bool = False
+) -> AsyncGenerator[SqlSagaLog]:
+    """Serve the log at a place until the block ends; see `SqlSagaLog.over`.
+
+    Args:
+        place: where it is.
+        keyring: what values are encrypted with.
+        make_parent: create the folder of a file too; for the default location only.
+        outbox: keep alerts until somebody has delivered them.
+    """
+    async with AsyncExitStack() as stack:
+        match place:
+            case FilePlace(path=path):
+                opened = SqlSagaLog.open(path, keyring=keyring, make_parent=make_parent, outbox=outbox)
+            case ServerPlace():
+                database = _server(place, keyring)
+                stack.push_async_callback(database.session.aclose)
+                opened = SqlSagaLog.over(database, keyring=keyring, outbox=outbox)
+        yield await stack.enter_async_context(opened)
+
+
+@asynccontextmanager
+async def open_owned(
+    place: LogPlace, keyring: Keyring, *, make_parent: bool = False, outbox: bool = False, serves: str = ""
+) -> AsyncGenerator[tuple[SqlSagaLog, Owners]]:
+    """Serve the log as `open_sql_log` does, and prove meanwhile to other processes that this one lives.
+
+    Args:
+        place: see there.
+        keyring: see there.
+        make_parent: see there.
+        outbox: see there.
+        serves: realm whose sagas this process drives until it ends; commands look for it.
+
+    Raises:
+        LogUnavailable: the folder beside the log cannot be written.
+    """
+    async with AsyncExitStack() as stack:
+        of_a_server = isinstance(place, ServerPlace)
+        owners = stack.enter_context(claim_owner(place.beside, make_parent=make_parent or of_a_server, serves=serves))
+        log = await stack.enter_async_context(open_sql_log(place, keyring, make_parent=make_parent, outbox=outbox))
+        yield log, owners
+
+
+def _server(place: ServerPlace, keyring: Keyring) -> PostgresDatabase:
+    # Whoever has a file does not pay for the driver, which is in an extra.
+    from saga_mcp.log.sql.postgres.database import PostgresDatabase  # noqa: PLC0415 - see above
+
+    return PostgresDatabase(place, keyring)

@@ -1,0 +1,130 @@
+"""Connections to a PostgreSQL server: how they are opened, and what their transactions begin with.
+
+Transactions are begun and ended by our own words, in one round trip each, and not by the driver's: what a transaction
+of the writer needs to hold from its start is taken with its BEGIN.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import sys
+from typing import Any, Final
+
+import asyncpg
+from sqlalchemy import Connection, event
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
+from sqlalchemy.pool import NullPool
+from sqlalchemy.util import await_
+
+from saga_mcp.log.sql.trouble import NOTHING, LogNotAllowed
+
+CONNECT_WITHIN_S: Final = 5.0
+READS: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+EACH_SEES_ALL: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
+"""Each statement sees what was committed before it."""
+
+_SETTINGS: Final = (
+    "SET application_name = 'saga-mcp'; "
+    # What waits or stands still for long is broken off: another process may be waiting for it.
+    "SET lock_timeout = '2s'; "
+    "SET idle_in_transaction_session_timeout = '10s'; "
+    # A machine that is gone without a word has to be noticed, or its locks would show it alive for hours.
+    "SET tcp_keepalives_idle = 5; SET tcp_keepalives_interval = 5; SET tcp_keepalives_count = 3; "
+    # Durable means on the disk, whatever the server's own default is; stronger settings stay.
+    "SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+)
+
+
+def writes(key: int) -> str:
+    """How a transaction of the writer begins: as if all ran one after the other, and known by `key` until its end.
+
+    The table lock holds off whoever pauses a tool or migrates, and the other way round; batches share it.
+    """
+    return (
+        "BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE saga_log_meta IN ROW SHARE MODE; "
+        f"SELECT pg_advisory_xact_lock({key})"
+    )
+
+
+class Server:
+    """A database of a server, by its URL."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._engine = create_async_engine(
+            "postgresql+asyncpg://", async_creator=self.connect_raw, poolclass=NullPool, isolation_level="AUTOCOMMIT"
+        )
+        sync = self._engine.sync_engine
+        event.listen(sync, "begin", _begin)
+        event.listen(sync, "commit", _commit)
+        event.listen(sync, "rollback", _rollback)
+
+    async def connect(self, begin: str) -> AsyncConnection:
+        """A connection whose transactions begin with the statements `begin`."""
+        connection = await self._engine.connect()
+        return await connection.execution_options(saga_begin=begin)
+
+    async def connect_raw(self) -> Any:  # noqa: ANN401 - asyncpg's own, which the stubs call by another name
+        """A connection of the driver.
+
+        Raises:
+            LogNotAllowed: the URL does not say whom to connect to.
+        """
+        try:
+            raw = await asyncpg.connect(self._url, timeout=CONNECT_WITHIN_S)
+        except (asyncpg.exceptions.ClientConfigurationError, ValueError) as error:
+            raise LogNotAllowed(
+                f"[saga] database is no URL that a connection can be made with ({type(error).__name__}); {NOTHING}. "
+                "It is postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
+            ) from error
+        try:
+            _notice_silence(raw)
+            await raw.execute(_SETTINGS)
+        except BaseException:
+            raw.terminate()
+            raise
+        return raw
+
+
+def run(connection: Connection, text: str) -> str:
+    """Run statements without parameters in one round trip; what the last one says it has done.
+
+    Raises:
+        DBAPIError: the database refused, or is gone.
+    """
+    raw: Any = connection.connection.driver_connection
+    try:
+        return str(await_(raw.execute(text)))
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise DBAPIError(text, None, error) from error
+
+
+def _begin(connection: Connection) -> None:
+    run(connection, connection.get_execution_options()["saga_begin"])
+
+
+def _commit(connection: Connection) -> None:
+    said = run(connection, "COMMIT")
+    if said != "COMMIT":
+        raise DBAPIError("COMMIT", None, asyncpg.InterfaceError(f"the server answered {said}"))
+
+
+def _rollback(connection: Connection) -> None:
+    with contextlib.suppress(DBAPIError):  # then it has no session any more, and nothing to undo
+        run(connection, "ROLLBACK")
+
+
+def _notice_silence(raw: Any) -> None:  # noqa: ANN401 - see above
+    """Let the operating system end a connection over which nothing comes through any more."""
+    transport = raw._transport  # noqa: SLF001 - there is no other way to its socket
+    sock = transport.get_extra_info("socket")
+    if sock is None or sock.family not in {socket.AF_INET, socket.AF_INET6}:
+        return
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if sys.platform == "linux":
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 5)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 10_000)

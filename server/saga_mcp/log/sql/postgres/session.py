@@ -1,0 +1,165 @@
+"""The one connection of a process that lasts: over it others are heard, and by it they see that this process lives.
+
+Outside of any pool, and kept open as long as the process: what is lost is made anew, again and again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import structlog
+
+from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.log.sql.postgres.connecting import Server
+from saga_mcp.log.sql.trouble import LogPooled
+from saga_mcp.log.sql.worker import Busy
+
+_log = structlog.get_logger(__name__)
+
+CHANNEL: Final = "saga_mcp"
+PROBE_EVERY_S: Final = 5.0
+ANSWERS_WITHIN_S: Final = 5.0
+_FIRST_DELAY_S: Final = 0.02
+_LONGEST_DELAY_S: Final = 2.0
+
+Heard = Callable[[str], None]
+"""Is given what was told: by whom."""
+Step = Callable[[Any], Awaitable[None]]
+"""Does something over the driver's connection."""
+
+
+class Session:
+    """Keeps a connection open in a task of its own, from `start` to `aclose`."""
+
+    def __init__(
+        self, server: Server, ready: Callable[[], Awaitable[None]], translate: Callable[[Exception], Exception]
+    ) -> None:
+        self._server = server
+        self._ready = ready
+        self._translate = translate
+        self._heard: list[Heard] = []
+        self._claim: tuple[Step, Step, Callable[[], None]] | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._up = asyncio.Event()
+        self._ended = asyncio.Event()
+        """Set when the connection has ended, or is to be given up."""
+        self.trouble: LogUnavailable | None = None
+        """Why there is no connection, if it was tried."""
+
+    @property
+    def is_up(self) -> bool:
+        """Whether it is connected, as far as is known."""
+        return self._up.is_set()
+
+    def hear(self, heard: Heard) -> None:
+        """Call `heard` for what others tell from now on, and, with no name, when something may have been missed."""
+        self._heard.append(heard)
+
+    def claim_with(self, take: Step, probe: Step, lost: Callable[[], None]) -> None:
+        """Hold a claim over it.
+
+        Args:
+            take: takes it, whenever there is a new connection.
+            probe: makes sure that it is held; raises where it is not.
+            lost: called when the connection has ended.
+        """
+        self._claim = take, probe, lost
+
+    def start(self) -> None:
+        """Begin to keep it open. Idempotent."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep(), name="saga log session")
+
+    async def up(self, within_s: float) -> bool:
+        """Wait until it is connected, at most that long."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._up.wait()
+        return self.is_up
+
+    async def aclose(self) -> None:
+        """End it. Idempotent."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _keep(self) -> None:
+        failures = 0
+        while True:
+            raw: Any = None
+            try:
+                await self._ready()
+                raw = await self._server.connect_raw()
+                async with asyncio.timeout(ANSWERS_WITHIN_S):
+                    await self._begin(raw)
+                failures = 0
+                await self._use(raw)
+            except Exception as error:  # noqa: BLE001 - tried again for ever: it is the way to everybody else
+                failures += 1
+                self._note(error)
+            finally:
+                was_up = self.is_up
+                self._up.clear()
+                if raw is not None:
+                    raw.terminate()
+                if self._claim is not None and was_up:
+                    self._claim[2]()
+            longest_s = min(_LONGEST_DELAY_S, _FIRST_DELAY_S * 2**failures)
+            await asyncio.sleep(random.uniform(longest_s / 2, longest_s))  # noqa: S311 - jitter, not a secret
+
+    def _note(self, error: Exception) -> None:
+        failure = self._translate(error)
+        if isinstance(failure, Busy):
+            failure = failure.given_up(0.0)
+        self.trouble = failure if isinstance(failure, LogUnavailable) else None
+        if self.trouble is None:
+            _log.error("log_session_failed", exc_info=error)
+        else:
+            _log.warning("log_unavailable", reason=str(self.trouble))
+
+    async def _begin(self, raw: Any) -> None:  # noqa: ANN401 - asyncpg's connection
+        ended = self._ended = asyncio.Event()
+
+        def on_end(_: object) -> None:
+            ended.set()
+
+        raw.add_termination_listener(on_end)
+        await raw.execute("SET synchronous_commit = off")  # nothing that is written over it has to last
+        await raw.add_listener(CHANNEL, self._on_notice)
+        if self._claim is not None:
+            await self._claim[0](raw)
+        self.trouble = None
+        self._up.set()
+        for heard in self._heard:
+            heard("")
+
+    async def _use(self, raw: Any) -> None:  # noqa: ANN401 - see above
+        pid = await raw.fetchval("SELECT pg_backend_pid()")
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(PROBE_EVERY_S):
+                    await self._ended.wait()
+                return
+            async with asyncio.timeout(ANSWERS_WITHIN_S):
+                if await raw.fetchval("SELECT pg_backend_pid()") != pid:
+                    raise LogPooled(pooled())
+                if self._claim is not None:
+                    await self._claim[1](raw)
+
+    def _on_notice(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+        for heard in self._heard:
+            heard(str(payload))
+
+
+def pooled() -> str:
+    """What is wrong where each transaction gets another connection, and what to do."""
+    return (
+        "between saga-mcp and PostgreSQL is a pooler that lends connections for single transactions (PgBouncer's "
+        "pool_mode = transaction): locks that prove that a process lives do not last there. Nothing was stored and "
+        "nothing was sent. Let [saga] database name the server itself, or a pool in session mode."
+    )

@@ -1,0 +1,35 @@
+"""The product with its saga log in PostgreSQL, as a client sees it."""
+
+from __future__ import annotations
+
+from tests.e2e.product import Product
+from tests.postgres.server import sql
+
+from saga_mcp.log.place import ServerPlace
+
+
+async def test_a_saga_is_kept_in_the_database_and_undone_from_there(
+    product: Product, server_place: ServerPlace
+) -> None:
+    async with product.serve() as one:
+        saga_id = await one.begin()
+        await one.call("reserve", item="a", saga_id=saga_id)
+        assert sql(server_place.url, "SELECT id, phase, steps FROM saga") == f"{saga_id}|active|1"
+        one.kill()
+    async with product.serve() as two:
+        await two.call("hold", item="b", saga_id=saga_id)
+        assert (await two.call("saga_abort", saga_id=saga_id)).state == "compensated"
+    assert product.world.order == ["reserve(a)", "hold(b)", "unhold(b)", "release(a)"]
+    assert sql(server_place.url, "SELECT phase FROM saga") == "compensated"
+
+
+async def test_either_process_serves_a_saga_of_the_other(product: Product) -> None:
+    async with product.serve() as one, product.serve() as two:
+        saga_id = await one.begin()
+        await one.call("reserve", item="a", saga_id=saga_id)
+        assert len((await two.status(saga_id))["steps"]) == 1
+        await two.call("reserve", item="b", saga_id=saga_id)
+        await one.call("hold", item="c", saga_id=saga_id)
+        assert (await two.call("saga_abort", saga_id=saga_id)).state == "compensated"
+        assert (await one.status(saga_id))["state"] == "compensated"
+    assert product.world.order[3:] == ["unhold(c)", "release(b)", "release(a)"]
