@@ -106,7 +106,7 @@ class StepLock:
 
     realm: str
     name: str
-    """Stands for what it works on; holds no value of the outside world."""
+    """Stands for what it works on, a digest in hex; stored as an HMAC of it, so that nobody can try out values."""
     saga_id: str
     owner: str
     token: str

@@ -6,7 +6,6 @@ at once one is refused, also between processes, and nothing is left behind by on
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Final
 
@@ -20,6 +19,7 @@ from saga_mcp.domain.holding import Holder, holder
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.sql.folds import Fold
 from saga_mcp.log.sql.hot import Hot
+from saga_mcp.log.sql.names import Names, digest
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.tables import hold
 
@@ -31,6 +31,7 @@ class Holds:
 
     def __init__(self, dialect: Dialect, reads: Reads) -> None:
         self._reads = reads
+        self._names = Names()
         insert = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
         self._insert = Hot(insert(hold).on_conflict_do_nothing(), dialect, [column.name for column in hold.columns])
         self._last = Hot(select(hold.c.saga_id).where(*_HERE), dialect)
@@ -48,7 +49,8 @@ class Holds:
             resource: What it is about.
             drafts: Sagas as this transaction is about to leave them.
         """
-        last: str | None = self._last.value(connection, {"of_realm": realm, "of_name": _name(resource)})
+        name = self._names.of(connection, digest(resource))
+        last: str | None = self._last.value(connection, {"of_realm": realm, "of_name": name})
         if last is None:
             return None
         try:
@@ -66,7 +68,7 @@ class Holds:
         holder = self.holder(connection, saga.realm, plan.resource, drafts)
         if holder is not None and holder.saga_id != saga.id:
             raise ResourceHeld(plan.tool, holder.saga_id, plan.resource, waits=holder.waits)
-        name = _name(plan.resource)
+        name = self._names.of(connection, digest(plan.resource))
         self._insert.run(connection, {"realm": saga.realm, "name": name, "saga_id": saga.id})
         self._hand_over.run(connection, {"of_realm": saga.realm, "of_name": name, "saga_id": saga.id})
 
@@ -74,8 +76,3 @@ class Holds:
         """Forget what a saga took that holds nothing any more."""
         if any(step.plan.resource for step in saga.steps):
             self._free.run(connection, {"of_saga": saga.id})
-
-
-def _name(resource: str) -> str:
-    """How a resource stands in its row: without the values that it is made of."""
-    return hashlib.sha256(resource.encode("utf-8", "surrogatepass")).hexdigest()

@@ -26,13 +26,14 @@ from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.owners import FileOwners, directory_of
 from saga_mcp.log.port import Append, Decide, Decided, Decision, Owners, PairRow, Record, SagaRow, StepLock
 from saga_mcp.log.sealing import Keyring
-from saga_mcp.log.sql import files, keeping, locks, pauses, reads
+from saga_mcp.log.sql import files, keeping, pauses, reads
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.connect import SETUP_WAIT_S
 from saga_mcp.log.sql.database import Database
 from saga_mcp.log.sql.delivering import SqlOutbox
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.holds import Holds
+from saga_mcp.log.sql.locks import Locks
 from saga_mcp.log.sql.rows import EventRows
 from saga_mcp.log.sql.sqlite import SqliteDatabase
 from saga_mcp.log.sql.tables import EPOCH
@@ -55,6 +56,7 @@ class SqlSagaLog:
         self._batches = batches
         self._reads = reads.Reads(database.dialect, folds, rows)
         self._holds = Holds(database.dialect, self._reads)
+        self._locks = Locks()
         self._change = 1
         self._changed = asyncio.Event()
         self._version: object | None = None
@@ -257,11 +259,11 @@ class SqlSagaLog:
 
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         """See `SagaLog.take_lock`."""
-        return await self._writer.aside(lambda connection: locks.take(connection, wanted, over))
+        return await self._writer.aside(lambda connection: self._locks.take(connection, wanted, over))
 
     async def drop_lock(self, lock: StepLock) -> None:
         """See `SagaLog.drop_lock`."""
-        await self._writer.aside(lambda connection: locks.drop(connection, lock))
+        await self._writer.aside(lambda connection: self._locks.drop(connection, lock))
         self._tell()
 
     async def holder(self, realm: str, resource: str) -> Holder | None:

@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 
-EPOCH: Final = 9
+EPOCH: Final = 10
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -156,7 +156,7 @@ step_lock: Final = Table(
     Column("token", String, nullable=False),
     sqlite_with_rowid=False,
 )
-"""What a step works on, as a digest, and which call has it (S5.3)."""
+"""What a step works on, by an HMAC, and which call has it (S5.3)."""
 
 hold: Final = Table(
     "saga_hold",
@@ -166,7 +166,7 @@ hold: Final = Table(
     Column("saga_id", String, nullable=False),
     sqlite_with_rowid=False,
 )
-"""Which saga took hold of what last, as a digest; whether it still holds it, its events tell (S9.2)."""
+"""Which saga took hold of what last, by an HMAC; whether it still holds it, its events tell (S9.2)."""
 
 pause: Final = Table(
     "saga_pause",
