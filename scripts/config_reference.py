@@ -32,6 +32,7 @@ from saga_mcp.config.models import (
     UpstreamTable,
 )
 from saga_mcp.config.table import Table
+from saga_mcp.config.temporal import TemporalTable
 
 TARGET = Path(__file__).parent.parent / "docs" / "config.md"
 
@@ -58,6 +59,7 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("retry", RetryTable),
     ("[[invariants]]", InvariantTable),
     ("[alerts]", AlertsTable),
+    ("[temporal]", TemporalTable),
 )
 _NAMES: dict[type[Table], str] = {UndoProbeTable: "undo.probe", ReadTable: "undo.read"}
 _TYPES = {str: "text", bool: "true, false", int: "whole number", float: "number"}

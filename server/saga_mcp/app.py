@@ -18,6 +18,7 @@ import structlog
 
 from saga_mcp.config import LoadedConfig, Receiver, Survey, find_config, load_config, survey_config
 from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.drivers import driver_of
 from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
@@ -93,11 +94,12 @@ def inspect_log(loaded: LoadedConfig) -> LogInspection:
 
 
 @contextlib.asynccontextmanager
-async def open_app(
+async def open_app(  # noqa: PLR0913 - all but one with a default
     loaded: LoadedConfig,
     *,
     drive: bool = True,
     ends_soon: bool = False,
+    works: bool = False,
     clock: Clock | None = None,
     around: Callable[[Catalogue], Catalogue] | None = None,
     tools_changed: Callable[[], Awaitable[None]] | None = None,
@@ -111,6 +113,7 @@ async def open_app(
         loaded: What `load` returned.
         drive: Run undos and retries of this realm's sagas here. Without, only append and read: no lifespan is entered.
         ends_soon: Drive, but do not pass for a server: nobody may leave work to a process that is about to end.
+        works: Take the turns that a distributed driver gives out, as a worker does.
         clock: Time and jitter; default: the machine's.
         around: Puts another catalogue around the real one, as tests do that make tools fail.
         tools_changed: Called when tools are not what they were listed as.
@@ -119,7 +122,9 @@ async def open_app(
     Raises:
         LogUnavailable: The folder of the database cannot be written, or a key that the log needs is not here.
         LifespanFailed: What a registry's tools share did not open.
+        DriverUnavailable: The driver that the config names is not installed.
     """
+    driver = driver_of(loaded, works=works, ends_soon=ends_soon or not drive)
     threads = PythonThreads()
     registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
     upstreams = _upstreams(loaded)
@@ -153,6 +158,7 @@ async def open_app(
                 log,
                 owners,
                 catalogue,
+                driver,
                 clock=clock,
                 drive=drive,
                 tells=drive and not ends_soon,

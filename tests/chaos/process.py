@@ -17,6 +17,7 @@ from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.clock import SystemClock
+from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.port import Append, AppendUnsettled, Decide, Decided, Decision, PairRow, SagaRow
@@ -249,7 +250,7 @@ class Process:
     async def live(self) -> None:
         """Serve until the process dies."""
         clock = ChanceClock(self.chance.dice, self.chance.outside)
-        running = Engine.running(self.settings, self.log, self.owners, catalogue(self.chance), clock=clock)
+        running = Engine.running(self.settings, self.log, self.owners, catalogue(self.chance), LocalDriver, clock=clock)
         async with running as engine:
             self.engines.append(engine)
             self.ready.set()

@@ -16,7 +16,7 @@ from tests.world.memory import MemoryLog
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.stranded import Attempt
 from saga_mcp.engine import engine
-from saga_mcp.engine.drivers.local import LocalDriver
+from saga_mcp.engine.drivers.rounds import Rounds
 
 EVERYDAY = 3
 MANY = 40
@@ -62,10 +62,10 @@ def nobody_is_asked() -> AbstractContextManager[object]:
 
 
 def calls_elsewhere_end_with_their_process() -> AbstractContextManager[object]:
-    async def none(_self: LocalDriver, _saga: Saga) -> frozenset[Attempt]:
+    async def none(_self: Rounds, _saga: Saga) -> frozenset[Attempt]:
         return frozenset()
 
-    return patch.object(LocalDriver, "_lasting", none)
+    return patch.object(Rounds, "_lasting", none)
 
 
 def what_others_hold_is_free() -> AbstractContextManager[object]:

@@ -25,7 +25,7 @@ from saga_mcp.domain.step_decisions import Miss
 from saga_mcp.domain.undo_decisions import UndoMiss
 from saga_mcp.domain.values import Effect, JsonObject, PartState, StepState
 from saga_mcp.engine import forward, probing, undo_probing, undoing
-from saga_mcp.engine.drivers.local import LocalDriver
+from saga_mcp.engine.drivers.rounds import Rounds
 from saga_mcp.engine.first_turn import FirstTurns
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import Decided, Decision
@@ -123,10 +123,10 @@ def late_answer_lost() -> AbstractContextManager[object]:
 
 
 def living_process_taken_for_dead() -> AbstractContextManager[object]:
-    def dead(self: LocalDriver, owner: str) -> bool:
+    def dead(self: Rounds, owner: str) -> bool:
         return owner != self._shop.owners.me  # pyright: ignore[reportPrivateUsage]  # see above
 
-    return patch.object(LocalDriver, "_dead", dead)
+    return patch.object(Rounds, "dead", dead)
 
 
 def commit_with_a_doubt() -> AbstractContextManager[object]:

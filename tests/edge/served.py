@@ -13,6 +13,7 @@ from mcp.client import Client
 from mcp.server.lowlevel import Server
 
 from saga_mcp.edge.server import build_server
+from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
@@ -43,7 +44,7 @@ async def served(directory: Path, registry: ToolRegistry, *, settings: EngineSet
         async with (
             SqlSagaLog.open(database) as log,
             python.opened(),
-            Engine.running(settings, log, owners, catalogue) as engine,
+            Engine.running(settings, log, owners, catalogue, LocalDriver) as engine,
         ):
             yield Served(build_server(engine, catalogue, now=lambda: 0.0), engine)
 

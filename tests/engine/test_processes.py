@@ -218,7 +218,7 @@ async def test_a_saga_whose_recovery_meets_a_bug_does_not_stop_the_others(
             raise ZeroDivisionError
         return take_over(saga, driving, dead, lasting)
 
-    monkeypatch.setattr("saga_mcp.engine.drivers.local.take_over", broken)
+    monkeypatch.setattr("saga_mcp.engine.drivers.rounds.take_over", broken)
     async with served(database) as server:
         for saga_id in ids[:-1]:
             await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)

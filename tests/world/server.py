@@ -16,8 +16,10 @@ from saga_mcp.domain.attention import Item, items, reported_state
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.alerting import AlertSender
 from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import Caller, CallReply, EngineSettings
+from saga_mcp.engine.workshop import DriverFactory
 from saga_mcp.log.port import SagaLog
 from saga_mcp.log.sql import SqlSagaLog
 from saga_mcp.log.sql.log import claim_owner
@@ -105,7 +107,7 @@ def same(log: SagaLog) -> SagaLog:
 
 
 @asynccontextmanager
-async def served(
+async def served(  # noqa: PLR0913 - all but one with a default
     database: Path,
     *,
     settings: EngineSettings = SETTINGS,
@@ -114,6 +116,7 @@ async def served(
     adjust: Callable[[DeclaredRegistry], DeclaredRegistry] | None = None,
     tools: ToolRegistry = ledger.registry,
     sender: AlertSender | None = None,
+    driver: DriverFactory = LocalDriver,
     **changed: Any,  # noqa: ANN401 - the settings, which the dataclass checks
 ) -> AsyncGenerator[Server]:
     """Serve LEDGER, or other tools, until the block ends; then the process is gone as after a kill: nothing is drained.
@@ -126,6 +129,7 @@ async def served(
         adjust: changes what the registry declares, as a config would.
         tools: what is served.
         sender: where alerts go; default: none are kept.
+        driver: makes what drives sagas to rest.
         changed: single settings to change.
     """
     settings = replace(settings, **changed)
@@ -143,6 +147,7 @@ async def served(
                 log,
                 owners,
                 catalogue,
+                driver,
                 clock=clock or NotingClock(),
                 alerts=None if sender is None else (opened.outbox, sender),
             ) as engine:

@@ -27,10 +27,11 @@ from saga_mcp.cli import (
     show,
     streams,
     verify,
+    worker,
 )
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
-from saga_mcp.domain.errors import LogError, Refused
+from saga_mcp.domain.errors import DriverUnavailable, LogError, Refused
 from saga_mcp.edge.logging import configure_logging
 from saga_mcp.engine.port import SagaIdMistyped
 
@@ -121,6 +122,7 @@ cli.command("doctor", short_help="Look for what could keep sagas from being driv
 cli.command("export", short_help="Print every event of a saga, one JSON object a line.")(export.export)
 cli.command("verify", short_help="Check that the saga log is as it was written.")(verify.verify)
 cli.command("prune", short_help="Remove sagas that ended long ago, and values not needed any more.")(prune.prune)
+cli.command("worker", short_help="Drive sagas when Temporal says so.")(worker.worker)
 cli.command("schema", short_help="Print the JSON Schema of saga.toml.")(export.schema)
 
 
@@ -152,7 +154,7 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
     except CommandFailed as error:
         report(error, as_json=as_json)
         return error.exit_code
-    except (Refused, LogError, SagaIdMistyped) as error:
+    except (Refused, LogError, DriverUnavailable, SagaIdMistyped) as error:
         code_name = str(
             getattr(error, "code", "invalid_arguments" if isinstance(error, SagaIdMistyped) else "log_error")
         )

@@ -32,7 +32,7 @@ from saga_mcp.domain.values import JsonObject, PartState, Phase, StepState
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.outages import utc, waited_for, waits
 from saga_mcp.edge.wording import waits_for
-from saga_mcp.engine.undoing import policy_of
+from saga_mcp.engine.undo_policy import policy_of
 from saga_mcp.log.owners import LivingOwner
 from saga_mcp.log.port import Record, SagaLog
 from saga_mcp.tools.pair import Pair, PairUnreadable

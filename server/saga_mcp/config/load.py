@@ -20,9 +20,11 @@ from saga_mcp.config.pairs import check_alone, declare_with
 from saga_mcp.config.presets import lay_presets
 from saga_mcp.config.problems import ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
 from saga_mcp.config.source import read_config
+from saga_mcp.config.temporal import read_temporal
 from saga_mcp.config.upstreams import Upstreams
 from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
+from saga_mcp.engine.drivers.temporal.place import TemporalPlace
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.place import LogPlace
 from saga_mcp.log.sealing import Keyring
@@ -32,7 +34,7 @@ from saga_mcp.tools.upstream.declared import DeclaredUpstream
 from saga_tools import ToolRegistry
 from saga_tools.server import add, registered
 
-_SECTIONS = ("saga", "python", "upstreams", "tools", "invariants", "alerts")
+_SECTIONS = ("saga", "python", "upstreams", "tools", "invariants", "alerts", "temporal")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,8 @@ class LoadedConfig:
     invariants: tuple[WrittenRule, ...]
     alerts: Receiver | None = None
     """Who is told of what waits for a person; None: nobody, or the config was read without its code."""
+    temporal: TemporalPlace | None = None
+    """Where the Temporal server is that drives this realm's sagas; None: its processes do."""
     has_alerts: bool = False
     """Whether it has `[alerts]`, read or not."""
     warnings: tuple[ConfigProblem, ...]
@@ -116,6 +120,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
     taken = {rule.name for each in registries for rule in registered(each.source).invariants}
     invariants = read_invariants(content.get("invariants", []), taken, findings) if code else ()
     receiver = read_alerts(content["alerts"], filling, findings) if code and "alerts" in content else None
+    place = read_temporal(content.get("temporal", {}), filling, findings)
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, filling, findings) if written else default_database(realm)
@@ -151,6 +156,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
             upstreams=upstreams,
             invariants=invariants,
             alerts=receiver,
+            temporal=place if saga.driver == "temporal" else None,
             has_alerts="alerts" in content,
             warnings=findings.warnings,
         )

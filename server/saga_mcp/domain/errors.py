@@ -19,6 +19,7 @@ SagaError
 │  ├─ ToolPaused          a person has stopped all calls of the tool
 │  ├─ RepeatRefused       the call equals an earlier one, and its tool must not run twice
 │  └─ ItemRefused         this verb does not fit what waits there
+├─ DriverUnavailable      what brings sagas to rest cannot be told, or is not installed
 └─ LogError
    ├─ LogConflict         another process appended first, again and again
    ├─ LogUnavailable      nothing was stored, so nothing was sent
@@ -46,6 +47,12 @@ class Refused(SagaError):
     """The state machine said no. Nothing was stored and nothing was sent."""
 
     code: ClassVar[str] = "refused"
+
+
+class DriverUnavailable(SagaError):
+    """What brings sagas to rest cannot be told what to do now. What is recorded is done once it can."""
+
+    code: ClassVar[str] = "driver_unavailable"
 
 
 class SagaNotFound(Refused):

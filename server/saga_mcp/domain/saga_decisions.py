@@ -314,10 +314,23 @@ def finish_rollback(saga: Saga, driving: Driving) -> tuple[Event, ...]:
 
 
 def take_over(
-    saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: Collection[Attempt] = ()
+    saga: Saga,
+    driving: Driving,
+    dead: Callable[[str], bool],
+    lasting: Collection[Attempt] = (),
+    *,
+    assigned: bool = False,
 ) -> tuple[Event, ...]:
-    """Record what became of a dead process's work, and drive the saga from now on; none where somebody living does."""
-    if saga.driver != driving.driver and saga.driver and not dead(saga.driver):
+    """Record what became of a dead process's work, and drive the saga from now on; none where somebody living does.
+
+    Args:
+        saga: the current state.
+        driving: who takes over.
+        dead: whether an owner id is proved dead.
+        lasting: see `lost`.
+        assigned: whoever sees to it that one process at a time drives a saga has given it to this one.
+    """
+    if not assigned and saga.driver != driving.driver and saga.driver and not dead(saga.driver):
         # A living driver may still hold a step of a process that died.
         return lost(saga, dead, driving.bind, lasting)
     draft = Draft(saga)

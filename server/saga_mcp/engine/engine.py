@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import LogUnavailable, SagaNotFound, SagaPruned
-from saga_mcp.domain.events import Event, SagaOpened
+from saga_mcp.domain.events import Event
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.person_decisions import resolve_landed
@@ -24,9 +24,9 @@ from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonValue, Kind, Phase
 from saga_mcp.engine.alerting import Alerting, AlertSender
 from saga_mcp.engine.allowed import Allowed, Questions
+from saga_mcp.engine.begin import opening
 from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.delivery import Delivery
-from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.first_turn import FirstTurns, new_saga_id
 from saga_mcp.engine.forward import Forward
 from saga_mcp.engine.idling import Idling
@@ -38,6 +38,7 @@ from saga_mcp.engine.port import (
     PersonDecision,
     Receipt,
     Relay,
+    SagaDriver,
     SagaIdMissing,
     UnknownTool,
     named_saga,
@@ -52,7 +53,7 @@ from saga_mcp.engine.stranded import Stranded
 from saga_mcp.engine.ticket import Order, plan_of
 from saga_mcp.engine.undo_probing import UndoProbing
 from saga_mcp.engine.waiting import OnProgress, settled
-from saga_mcp.engine.workshop import Decider, Workshop
+from saga_mcp.engine.workshop import Decider, DriverFactory, Workshop
 from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
 from saga_mcp.tools.hidden import asks, pair_for
@@ -62,10 +63,10 @@ from saga_mcp.tools.port import Arguments, Catalogue, Landed, Tool, ToolAnswer
 class Engine:
     """One per process. Every method that changes something returns after the change is durable."""
 
-    def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
+    def __init__(self, workshop: Workshop, tasks: TaskGroup, driver: SagaDriver) -> None:
         self._shop = workshop
         self._tasks = tasks
-        self._driver = LocalDriver(workshop, tasks)
+        self._driver = driver
         self._forward = Forward(workshop, self._driver, tasks)
         delivery = Delivery()
         self._first_turns = FirstTurns(workshop, delivery)
@@ -89,6 +90,11 @@ class Engine:
         """Whether this process still does what is due: others take over from one that they do not see."""
         return self._shop.claimed
 
+    @property
+    def driver_trouble(self) -> str:
+        """Why rollbacks do not go on now; empty: they do."""
+        return self._driver.trouble
+
     @classmethod
     @asynccontextmanager
     async def running(  # noqa: PLR0913 - the parts of a process, and how it is to work
@@ -97,6 +103,7 @@ class Engine:
         log: SagaLog,
         owners: Owners,
         catalogue: Catalogue,
+        driver: DriverFactory,
         *,
         clock: Clock | None = None,
         drive: bool = True,
@@ -110,6 +117,7 @@ class Engine:
             log: the saga log.
             owners: who is alive.
             catalogue: everything this process can call.
+            driver: makes what drives sagas to rest.
             clock: time and jitter; default: the machine's.
             drive: False only appends and reads: for a command that leaves the driving to a live server.
             tells: write each alert to the program's own log too.
@@ -125,7 +133,7 @@ class Engine:
             tells=tells,
         )
         async with anyio.create_task_group() as tasks:
-            engine = cls(workshop, tasks)
+            engine = cls(workshop, tasks, driver(workshop, tasks))
             if drive:
                 engine._driver.start(engine._forward, Allowed(workshop, engine._forward))
                 tasks.start_soon(engine._idling.watch)
@@ -177,8 +185,8 @@ class Engine:
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, order.plan) as (implicit, mine):
-            opening = self._opening(caller, implicit=True)
-            reply = await self._asked(replace(order, opening=opening), args, implicit, caller, receipt)
+            first = opening(self._shop, caller, implicit=True)
+            reply = await self._asked(replace(order, opening=first), args, implicit, caller, receipt)
         return replace(reply, opened=mine)
 
     async def _asked(
@@ -210,32 +218,18 @@ class Engine:
             raise UnknownTool(offered, nearest[0] if nearest else "")
         return tool
 
-    def _opening(self, caller: Caller, *, implicit: bool, purpose: str = "", key: str = "") -> SagaOpened:
-        settings = self._shop.settings
-        return SagaOpened(
-            realm=settings.realm,
-            driver=self._shop.driver,
-            on_error=settings.on_error,
-            on_undo_failure=settings.on_undo_failure,
-            caller=caller.id,
-            conversation=caller.conversation,
-            key=key,
-            purpose=purpose,
-            implicit=implicit,
-        )
-
     # --- sagas --------------------------------------------------------------------------------------------------------
 
     async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
         """Open a saga; the same `key` of the same caller returns the same saga, refused once it is final (S8.4)."""
         self._require_open()
         new = new_saga_id()
-        opening = self._opening(caller, implicit=False, purpose=purpose, key=key)
+        opened = opening(self._shop, caller, implicit=False, purpose=purpose, key=key)
         known = await self._shop.log.saga_of_key(self._shop.settings.realm, caller.id, key) if key else None
         if known is not None:
             return await self._joined(known)
         try:
-            return (await self._decide(new, lambda saga, _: () if saga.opened else (opening,))).saga
+            return (await self._decide(new, lambda saga, _: () if saga.opened else (opened,))).saga
         except SagaKeyTaken as taken:
             return await self._joined(taken.saga_id)
 

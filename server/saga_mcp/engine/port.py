@@ -167,15 +167,52 @@ def named_saga(text: str) -> str:
     return name
 
 
+class Allowances(Protocol):
+    """Sends stored calls that people have allowed."""
+
+    async def send(self, saga: Saga, number: int) -> None:
+        """Send the stored call of step `number`."""
+        ...
+
+
+class Resender(Protocol):
+    """Sends retriable steps again."""
+
+    async def resend(self, saga: Saga, number: int) -> None:
+        """Send step `number` again, with the same key."""
+        ...
+
+
 class SagaDriver(Protocol):
     """Makes sure that a saga is being driven to rest (DESIGN.md section 7). Nothing else knows which driver runs."""
+
+    @property
+    def trouble(self) -> str:
+        """Why what is due is not done now, though it is recorded; empty: it is."""
+        ...
 
     async def wake(self, saga_id: str) -> None:
         """Something is due, or may be: drive it."""
         ...
 
     async def rest(self, saga_id: str) -> None:
-        """Return when nothing of the saga runs or is due any more, whoever drives it."""
+        """Return when nothing of the saga runs or is due any more, whoever drives it.
+
+        Raises:
+            DriverUnavailable: something is due, and nobody can be told of it now.
+        """
+        ...
+
+    def start(self, resender: Resender, allowances: Allowances) -> None:
+        """Begin to look after the realm's sagas, in the background."""
+        ...
+
+    def stop(self) -> None:
+        """Begin no new undo."""
+        ...
+
+    async def stopped(self) -> None:
+        """Return when what was under way is recorded."""
         ...
 
 

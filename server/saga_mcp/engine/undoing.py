@@ -31,6 +31,7 @@ from saga_mcp.domain.undo_events import Outage
 from saga_mcp.domain.values import Effect, ItemKind, JsonObject, JsonValue, PartAction, PartState
 from saga_mcp.engine.place import misplaced
 from saga_mcp.engine.supervise import Limits, Supervised
+from saga_mcp.engine.undo_policy import UndoPolicy, policy_of
 from saga_mcp.engine.undo_probing import asked_by, context_of, entry_of, is_guarded
 from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
@@ -49,7 +50,6 @@ from saga_mcp.tools.port import (
     UndoOutcome,
 )
 from saga_mcp.tools.undo_plan import fill_late
-from saga_tools import Retry
 from saga_tools.server import UNDO_RETRY
 
 _log = structlog.get_logger(__name__)
@@ -60,21 +60,6 @@ _LOST = "its connection was lost"
 
 _REACHED_WITHIN_S = 24 * 3600.0
 """How long an undo waits for an upstream that is down; only time that a process has watched (DESIGN.md 5.1)."""
-_DEADLINE_FACTOR = 10
-"""An undo's hard deadline, in time limits (DESIGN.md 5.1)."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UndoPolicy:
-    """Under which limits a part is undone: those of its frozen entry, or of the undo a call registered itself."""
-
-    retry: Retry
-    timeout_s: float
-
-    @property
-    def hard_deadline_s(self) -> float:
-        """From an attempt's beginning (DESIGN.md 5.1)."""
-        return self.timeout_s * _DEADLINE_FACTOR
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,8 +195,25 @@ class Undoing:
                 )
         return True
 
+    async def missing(self, step: Step, part: Part) -> str:
+        """What this process would need to send the part, and has not got or has in another place; empty: nothing."""
+        if part.spec.action is not PartAction.CALL:
+            return ""
+        try:
+            misfit = self._misfit(step, part, await self._shop.pair(step))
+        except PairUnreadable:
+            return ""
+        return "" if misfit is None else misfit.message
+
     def _obstacle(self, step: Step, part: Part, pair: Pair) -> Parking | None:
         """Why the part is not sent at all."""
+        misfit = self._misfit(step, part, pair)
+        if misfit is None and part.attempts >= policy_of(pair, part).retry.attempts:
+            return Parking(item=ItemKind.DEAD_LETTER, message=part.error or "the attempts are used up")
+        return misfit
+
+    def _misfit(self, step: Step, part: Part, pair: Pair) -> Parking | None:
+        """Why the part cannot be sent by this process."""
         tool = self._shop.catalogue.tool(step.tool)
         undoer = self._shop.catalogue.undoer(part.spec.tool)
         if undoer is None:
@@ -223,8 +225,6 @@ class Undoing:
             return Parking(item=ItemKind.TARGET_CHANGED, message=misplaced(step.tool))
         if undoer.target_id != _target(pair, step, part):
             return Parking(item=ItemKind.TARGET_CHANGED, message=misplaced(part.spec.tool))
-        if part.attempts >= policy_of(pair, part).retry.attempts:
-            return Parking(item=ItemKind.DEAD_LETTER, message=part.error or "the attempts are used up")
         return None
 
     def _sent(self, decided: Decided) -> _Sent | None:
@@ -368,18 +368,6 @@ def _target(pair: Pair, step: Step, part: Part) -> str:
     """Where the undo acted when it was frozen; what a call registers itself is of its own registry."""
     main = 0 <= part.spec.entry < len(pair.undo)
     return pair.undo[part.spec.entry].target_id if main else step.plan.target_id
-
-
-def policy_of(pair: Pair, part: Part) -> UndoPolicy:
-    """Under which limits a part is undone, by the pair as it was frozen."""
-    if 0 <= part.spec.entry < len(pair.undo):
-        entry = pair.undo[part.spec.entry]
-        return UndoPolicy(retry=entry.retry, timeout_s=entry.timeout_s)
-    limits = part.spec.limits
-    if limits is None:  # registered before these were stored
-        return UndoPolicy(retry=UNDO_RETRY, timeout_s=pair.timeout_s)
-    retry = Retry(attempts=limits.attempts, first_delay_s=limits.first_delay_s, max_delay_s=limits.max_delay_s)
-    return UndoPolicy(retry=retry, timeout_s=limits.timeout_s)
 
 
 async def _called(undoer: Undoer, args: JsonObject, context: UndoContext) -> UndoOutcome:

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import anyio
 import structlog
 
-from saga_mcp.domain.errors import LogError, LogUnavailable
+from saga_mcp.domain.errors import DriverUnavailable, LogError, LogUnavailable
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.supervise import wait_for
@@ -30,7 +30,7 @@ async def settled(
     rested = anyio.Event()
 
     async def watch() -> None:
-        with suppress(LogError):  # the last look below meets it again
+        with suppress(LogError, DriverUnavailable):  # the last look below meets it again
             await driver.rest(saga.id)
         rested.set()
 

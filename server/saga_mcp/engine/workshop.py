@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TypeAlias
 
 import structlog
+from anyio.abc import TaskGroup
 
 from saga_mcp.domain.alerts import URGENT
 from saga_mcp.domain.draft import Driving
@@ -23,7 +24,7 @@ from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
-from saga_mcp.engine.port import EngineSettings
+from saga_mcp.engine.port import EngineSettings, SagaDriver
 from saga_mcp.log.port import AppendUnsettled, Decide, Decided, Decision, Owners, PairRow, SagaLog
 from saga_mcp.tools.hidden import written_key
 from saga_mcp.tools.looks import Looks
@@ -337,3 +338,7 @@ class Workshop:
         except PairUnreadable as unreadable:
             return BoundUndo(parts=None, build_error=str(unreadable))
         return self.catalogue.bind(pair, facts)
+
+
+DriverFactory: TypeAlias = Callable[[Workshop, TaskGroup], SagaDriver]
+"""Makes the driver of a process, which is not started yet."""

@@ -1,0 +1,54 @@
+"""`saga-mcp worker`: takes the turns that Temporal gives out for this realm (DESIGN.md section 7).
+
+The same process as a server, with the config's tools, log and owner, and without an MCP client.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated, Final, cast
+
+import anyio
+import typer
+
+from saga_mcp import app
+from saga_mcp.cli.ground import Ground, stand_on
+from saga_mcp.cli.options import ConfigOption
+from saga_mcp.cli.output import CommandFailed, Exit
+from saga_mcp.edge.logging import LogLevel, configure_logging
+
+_GRACE_S: Final = 10.0
+"""How long undos under way may take to be recorded after a signal."""
+
+
+def worker(
+    *,
+    config: ConfigOption = None,
+    log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
+    log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")] = False,
+) -> None:
+    """Drive sagas of this realm when Temporal says so: undos, probes, retries. Until Ctrl-C or SIGTERM. Logs to stderr.
+
+    Needs `[saga] driver = "temporal"`, and the same tools and saga log as the servers.
+
+    Example: saga-mcp worker --config /etc/saga-mcp/saga.toml
+    """
+    configure_logging(cast("LogLevel", log_level), json=log_json, stream=sys.stderr)
+    ground = stand_on(config)
+    if ground.loaded.temporal is None:
+        raise CommandFailed(
+            f'{ground.path} has no `[saga] driver = "temporal"`: the servers of realm {ground.realm} drive its sagas '
+            "themselves, and a worker has nothing to do.",
+            code="usage",
+            exit_code=Exit.USAGE,
+        )
+    anyio.run(_work, ground)
+
+
+async def _work(ground: Ground) -> None:
+    async with app.open_app(ground.loaded, works=True) as opened:
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+            async for _ in signals:
+                break
+        await opened.engine.drain(_GRACE_S)

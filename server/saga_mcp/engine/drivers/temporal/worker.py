@@ -1,0 +1,133 @@
+"""A worker's connection to Temporal: takes the turns that it gives out, until the engine stops."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any, Final
+
+import anyio
+import structlog
+from temporalio import activity
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from saga_mcp.domain.errors import LogError
+from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.drivers.rounds import ToolMissing
+from saga_mcp.engine.drivers.temporal.connection import Connection, TemporalUnreachable
+from saga_mcp.engine.drivers.temporal.errands import Errands, NotOurs
+from saga_mcp.engine.drivers.temporal.messages import ACTIVITY, Order, Turn
+from saga_mcp.engine.drivers.temporal.workflow import DriveSaga
+from saga_mcp.engine.supervise import wait_for
+from saga_tools import Retry
+
+_log = structlog.get_logger(__name__)
+
+_TURNS_AT_A_TIME: Final = 64
+"""What holds back a rush of aborts: the others wait in Temporal."""
+_BEAT_S: Final = 1.0
+_STICKY: Final = timedelta(seconds=1)
+"""How long the next step of a workflow waits for the worker that has it in memory: others are as good."""
+_ENDS_WITHIN: Final = timedelta(seconds=5)
+_AGAIN: Final = Retry(first_delay_s=0.5, max_delay_s=10.0)
+_MAKES_DO_FROM: Final = 24
+"""Attempts after which a saga that no worker has the tools for becomes a person's: ten minutes."""
+
+
+class TemporalHands:
+    """Takes turns for one realm."""
+
+    def __init__(self, connection: Connection, realm: str, task_queue: str, clock: Clock) -> None:
+        self._connection = connection
+        self._realm = realm
+        self._task_queue = task_queue
+        self._clock = clock
+
+    async def work(self, errands: Errands) -> None:
+        """See `driver.Hands`. Connects again and again, where it has to."""
+        # What it says of a turn that failed we say ourselves, without the trace.
+        logging.getLogger("temporalio.activity").setLevel(logging.ERROR)
+        failures = 0
+        while not errands.stopping.is_set():
+            try:
+                client = await self._connection.client()
+                worker = Worker(
+                    client,
+                    task_queue=self._task_queue,
+                    workflows=[DriveSaga],
+                    workflow_runner=UnsandboxedWorkflowRunner(),  # the sandbox costs each saga more than its turns
+                    activities=[self._activity(errands)],
+                    max_concurrent_activities=_TURNS_AT_A_TIME,
+                    sticky_queue_schedule_to_start_timeout=_STICKY,
+                    graceful_shutdown_timeout=_ENDS_WITHIN,
+                    max_heartbeat_throttle_interval=timedelta(seconds=_BEAT_S),
+                    default_heartbeat_throttle_interval=timedelta(seconds=_BEAT_S),
+                )
+                _log.info("worker_ready", realm=self._realm, task_queue=self._task_queue)
+                failures = 0
+                await _run(worker, errands.stopping)
+            except TemporalUnreachable as error:
+                failures += 1
+                _log.warning("driver_unavailable", reason=str(error), failures=failures)
+            except Exception:  # noqa: BLE001 - it tries again for ever after
+                failures += 1
+                _log.exception("worker_failed", failures=failures)
+            if failures:
+                await wait_for(errands.stopping, _AGAIN.delay_s(failures), self._clock)
+
+    def _activity(self, errands: Errands) -> Callable[..., Any]:
+        @activity.defn(name=ACTIVITY)
+        async def turn(order: Order) -> Turn:
+            if order.realm != self._realm:
+                raise ApplicationError(f"this worker is of realm {self._realm}", type="other_realm")
+            beating = asyncio.ensure_future(_beat())
+            try:
+                return await errands.take_turn(
+                    order.saga_id, order.waits, makes_do=activity.info().attempt >= _MAKES_DO_FROM
+                )
+            except (NotOurs, ToolMissing, LogError) as error:
+                _log.warning("turn_put_off", saga_id=order.saga_id, reason=str(error))
+                raise ApplicationError(str(error), type=type(error).__name__) from None
+            except Exception as error:  # noqa: BLE001 - told to Temporal without its text, which may quote values
+                _log.exception("driving_failed", saga_id=order.saga_id)
+                raise ApplicationError("internal error: see the worker's log", type=type(error).__name__) from None
+            finally:
+                beating.cancel()
+
+        return turn
+
+
+async def _beat() -> None:
+    while True:
+        activity.heartbeat()
+        await asyncio.sleep(_BEAT_S)
+
+
+async def _run(worker: Worker, stopping: anyio.Event) -> None:
+    """Run the worker until it fails or is to stop.
+
+    In a task of asyncio's own: a cancelled scope of anyio would cut off the end of the worker too.
+    """
+    running = asyncio.ensure_future(worker.run())
+    ended = anyio.Event()
+    running.add_done_callback(lambda _: ended.set())
+    try:
+        async with anyio.create_task_group() as either:
+
+            async def stop() -> None:
+                await stopping.wait()
+                either.cancel_scope.cancel()
+
+            either.start_soon(stop)
+            await ended.wait()
+            either.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            if not running.done():
+                await worker.shutdown()
+            with contextlib.suppress(asyncio.CancelledError):
+                await running
