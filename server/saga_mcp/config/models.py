@@ -98,10 +98,7 @@ class SagaTable(Table):
     )
     revert_window_s: SecondsOrNone = Field(604800.0, description="so long can a committed saga be reverted; `0`: never")
     agent_may_revert: bool = Field(default=False, description="offers `saga_revert`, for what a `guard` looks at first")
-    driver: Literal["local", "temporal"] = Field(
-        "local",
-        description="who brings sagas to rest: this realm's processes, or the workers of a Temporal server",
-    )
+    driver: Literal["local", "temporal"] = Field("local", description="who brings sagas to rest: servers, or Temporal")
     reply_within_s: Seconds = Field(25.0, description='longer work answers "still running" and goes on')
     probe_for_s: SecondsOrNone = Field(
         30.0, description="how long a step in doubt is probed before `on_error` rules it"
