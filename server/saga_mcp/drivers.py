@@ -22,6 +22,7 @@ from saga_mcp.engine.workshop import DriverFactory, Workshop
 
 if TYPE_CHECKING:
     from saga_mcp.engine.drivers.temporal.connection import Connection
+    from saga_mcp.engine.drivers.temporal.worker import TemporalHands
 
 
 def driver_of(loaded: LoadedConfig, *, works: bool = False, ends_soon: bool = False) -> DriverFactory:
@@ -48,6 +49,7 @@ def driver_of(loaded: LoadedConfig, *, works: bool = False, ends_soon: bool = Fa
 
 def temporal_driver(place: TemporalPlace, realm: str, *, works: bool = False, ends_soon: bool = False) -> DriverFactory:
     """Return what makes the `temporal` driver of a realm; otherwise as `driver_of`."""
+    makes_hands = _hands() if works else None  # before anything is open that others wait for
     made: list[Connection] = []
 
     def connection() -> Connection:
@@ -63,10 +65,14 @@ def temporal_driver(place: TemporalPlace, realm: str, *, works: bool = False, en
 
     def driver(workshop: Workshop, tasks: TaskGroup) -> TemporalDriver:
         hands = None
-        if works:
-            from saga_mcp.engine.drivers.temporal.worker import TemporalHands  # noqa: PLC0415 - see above
-
-            hands = TemporalHands(connection(), realm, place.queue_of(realm), workshop.clock)
+        if makes_hands is not None:
+            hands = makes_hands(connection(), realm, place.queue_of(realm), workshop.clock)
         return TemporalDriver(workshop, tasks, send, hands, brief=ends_soon)
 
     return driver
+
+
+def _hands() -> type[TemporalHands]:
+    from saga_mcp.engine.drivers.temporal.worker import TemporalHands  # noqa: PLC0415 - see above
+
+    return TemporalHands
