@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 
-from saga_mcp.domain.attention import VERBS, Item, items
+from saga_mcp.domain.attention import QUARANTINED, VERBS, Item, items, reported_state
 from saga_mcp.domain.errors import SagaQuarantined
 from saga_mcp.domain.events import Event, StepAdopted, StepPlan, UndoRegistered
 from saga_mcp.domain.hiding import Hiding, hidden, secrets_of, secrets_of_parts
@@ -73,6 +73,17 @@ def item_at(saga: Saga, step: int) -> Item | None:
     return next((item for item in items(saga) if item.step == step), None)
 
 
+async def _as_it_is(log: SagaLog, row: SagaRow) -> SagaRow:
+    """What could not be read once may be readable by now: by a newer version, or from a backup."""
+    if row.state != QUARANTINED:
+        return row
+    try:
+        saga = hidden(await log.load(row.id))
+    except SagaQuarantined:
+        return row
+    return replace(row, state=reported_state(saga), items=len(items(saga)))
+
+
 async def rows(log: SagaLog, realm: str, *, open_only: bool = False, attention_only: bool = False) -> list[SagaRow]:
     """Every saga of the realm, newest first."""
     found: list[SagaRow] = []
@@ -80,7 +91,7 @@ async def rows(log: SagaLog, realm: str, *, open_only: bool = False, attention_o
         page = await log.sagas(
             realm, open_only=open_only, attention_only=attention_only, limit=_PAGE, offset=len(found)
         )
-        found.extend(page)
+        found.extend([await _as_it_is(log, row) for row in page])
         if len(page) < _PAGE:
             return found
 

@@ -19,7 +19,7 @@ from saga_mcp.cli.ground import Ground, open_app, open_log, stand_on, stdout_kep
 from saga_mcp.cli.items import item_at, verbs
 from saga_mcp.cli.options import ConfigOption, JsonOption, WaitOption, YesOption, ask, require_answerable
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count
-from saga_mcp.domain.attention import NEEDS_ATTENTION, reported_state, summary
+from saga_mcp.domain.attention import NEEDS_ATTENTION, QUARANTINED, reported_state, summary
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import ItemRefused, SagaQuarantined
 from saga_mcp.domain.hiding import hiding
@@ -179,7 +179,7 @@ async def _after(opened: App, row: SagaRow) -> _Driven:
     try:
         return _Driven(row, await opened.log.load(row.id))
     except SagaQuarantined as error:
-        return _Driven(row, None, f"quarantined: {error.reason}")
+        return _Driven(row, None, f"{QUARANTINED}: {error.reason}")
 
 
 def _report(ground: Ground, driven: list[_Driven], unsent: int, output: Output) -> None:
@@ -189,7 +189,7 @@ def _report(ground: Ground, driven: list[_Driven], unsent: int, output: Output) 
         sagas: list[JsonObject] = [
             {
                 "id": each.row.id,
-                "state": "quarantined" if each.saga is None else reported_state(each.saga),
+                "state": QUARANTINED if each.saga is None else reported_state(each.saga),
                 "at_rest": each.at_rest,
                 "before": each.row.state,
                 "summary": each.now,

@@ -11,6 +11,7 @@ from saga_mcp.cli.ground import Ground, open_keeping, stand_on
 from saga_mcp.cli.look import split_name
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count, wrong_usage
+from saga_mcp.domain.attention import QUARANTINED
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.log.keeping import Checked
 
@@ -53,6 +54,9 @@ def _text(ground: Ground, checked: list[Checked], broken: list[Checked], output:
         output.text(f"{each.saga_id}  {words(each)}")
     if any(each.broken for each in broken):
         output.text("", "What comes after that event in its saga is not vouched for either.")
+    for each in checked:
+        if each.unreadable:
+            output.text(f"{each.saga_id}  {QUARANTINED}: {each.unreadable}")
     uncovered = sum(each.uncovered for each in checked)
     if uncovered:
         of = sum(each.uncovered > 0 for each in checked)
@@ -82,6 +86,7 @@ def _json(checked: Checked) -> JsonObject:
         "ok": checked.as_written,
         "events": checked.events,
         "not_covered": checked.uncovered,
+        "unreadable": checked.unreadable or None,
         "wiped": checked.wiped,
         "head": checked.head,
         "event": None if broken is None else broken.seq,

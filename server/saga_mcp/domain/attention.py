@@ -16,6 +16,8 @@ from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, PartAction, PartState, Phase, StepState, Urgency
 
 NEEDS_ATTENTION = "needs_attention"
+QUARANTINED = "quarantined"
+"""In place of the state of a saga that cannot be read: nobody can tell it from its events."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

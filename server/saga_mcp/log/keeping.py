@@ -30,6 +30,11 @@ class Checked:
     row_differs: str = ""
     """Where the saga's row, of which lists are made, does not say what its events give; empty: nowhere."""
 
+    unreadable: str = ""
+    """Why this version cannot read its events, be they as written or not; empty: it can."""
+    noted: bool = False
+    """Its row says that its events cannot be read."""
+
     @property
     def as_written(self) -> bool:
         """Whether nothing was found that somebody changed."""

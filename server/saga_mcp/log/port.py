@@ -86,7 +86,7 @@ class SagaRow:
     purpose: str
     phase: str
     state: str
-    """Reported state: the phase, or `needs_attention` (S2.2)."""
+    """Reported state: the phase, or `needs_attention` (S2.2), or `quarantined` once somebody could not read it."""
     driver: str
     busy: bool
     """Something is running or due, so somebody has to drive it."""

@@ -10,12 +10,12 @@ from typing import Any, Final
 from sqlalchemy import Connection, Row, Select, Table, delete, func, or_, select, type_coerce, union
 from sqlalchemy.types import NullType
 
-from saga_mcp.domain.attention import summary
+from saga_mcp.domain.attention import QUARANTINED, summary
 from saga_mcp.domain.errors import SagaQuarantined
 from saga_mcp.domain.on_saga import at_rest
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase
-from saga_mcp.log.chain import Facts, Link, check, wiped_at
+from saga_mcp.log.chain import Broken, Facts, Link, check, wiped_at
 from saga_mcp.log.chain import Row as SagaRow
 from saga_mcp.log.keeping import Checked, Ended
 from saga_mcp.log.sealing import LogKeyMissing, Sealed
@@ -51,6 +51,7 @@ def check_saga(connection: Connection, reads: Reads, rows: EventRows, saga_id: s
     )
     links = [*_links(events, rows)]
     broken = check(known, links)
+    state, unreadable = _state(connection, reads, saga_id, broken)
     return Checked(
         saga_id=saga_id,
         realm="" if row is None else row.realm,
@@ -59,17 +60,23 @@ def check_saga(connection: Connection, reads: Reads, rows: EventRows, saga_id: s
         wiped=wiped_at(links) > 0,
         head="" if known.head is None else known.head.hex(),
         broken=broken,
-        row_differs="" if row is None or broken is not None else _row_differs(connection, reads, row),
+        row_differs="" if row is None or broken is not None or state is None else differs(row, state),
+        unreadable=unreadable,
+        noted=row is not None and row.state == QUARANTINED,
     )
 
 
-def _row_differs(connection: Connection, reads: Reads, row: Row[Any]) -> str:
+def _state(connection: Connection, reads: Reads, saga_id: str, broken: Broken | None) -> tuple[Saga | None, str]:
+    """What the events come to; None, and why: nobody can tell."""
     try:
         with connection.begin():
-            state = reads.current(connection, row.id).saga
-    except SagaQuarantined:  # nobody can tell what its row should say
-        return ""
-    return differs(row, state)
+            return reads.current(connection, saga_id).saga, ""
+    except SagaQuarantined as error:
+        return None, error.reason
+    except Exception:
+        if broken is None:
+            raise
+        return None, ""  # not even a row that can be read; that it was changed is known
 
 
 def _as_stored(table: Table) -> Select[*tuple[Any, ...]]:

@@ -34,6 +34,7 @@ from saga_mcp.log.sql.delivering import SqlOutbox
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.locks import Locks
+from saga_mcp.log.sql.quarantine import Quarantine
 from saga_mcp.log.sql.rows import EventRows
 from saga_mcp.log.sql.sqlite import SqliteDatabase
 from saga_mcp.log.sql.tables import EPOCH
@@ -57,6 +58,7 @@ class SqlSagaLog:
         self._reads = reads.Reads(database.dialect, folds, rows)
         self._holds = Holds(database.dialect, self._reads)
         self._locks = Locks()
+        self._quarantine = Quarantine(self._read, writer.aside, batches)
         self._change = 1
         self._changed = asyncio.Event()
         self._version: object | None = None
@@ -141,7 +143,7 @@ class SqlSagaLog:
 
     async def decide(self, saga_id: str, decide: Decide) -> Decided:
         """See `SagaLog.decide`."""
-        decided = await self._writer.decide(saga_id, decide)
+        decided = await self._quarantine.noted(self._writer.decide(saga_id, decide))
         if decided.saga is not decided.before:
             self._tell()
         return decided
@@ -160,11 +162,12 @@ class SqlSagaLog:
 
     async def load(self, saga_id: str) -> Saga:
         """See `SagaLog.load`."""
-        return await self._read(lambda connection: self._reads.load(connection, saga_id))
+        return await self._quarantine.noted(self._read(lambda connection: self._reads.load(connection, saga_id)))
 
     async def history(self, saga_id: str, *, after_seq: int = 0, limit: int = 1000) -> Sequence[Record]:
         """See `SagaLog.history`."""
-        return await self._read(lambda connection: self._reads.history(connection, saga_id, after_seq, limit))
+        reading = self._read(lambda connection: self._reads.history(connection, saga_id, after_seq, limit))
+        return await self._quarantine.noted(reading)
 
     async def sagas(
         self,
@@ -205,7 +208,10 @@ class SqlSagaLog:
 
     async def check(self, saga_id: str) -> Checked | None:
         """See `LogKeeping.check`."""
-        return await self._read(lambda connection: keeping.check_saga(connection, self._reads, self._rows, saga_id))
+        checked = await self._read(lambda connection: keeping.check_saga(connection, self._reads, self._rows, saga_id))
+        if checked is not None:
+            await self._quarantine.checked(checked)
+        return checked
 
     async def ended(
         self, realm: str, before: float, *, committed_before: float, with_values: bool = False

@@ -7,6 +7,7 @@ from typing import Any
 from sqlalchemy import Row
 
 from saga_mcp.domain import attention, duties
+from saga_mcp.domain.attention import QUARANTINED
 from saga_mcp.domain.state import Saga
 
 _LISTED = ("phase", "state", "open", "items", "steps", "reverted_by")
@@ -50,6 +51,8 @@ def projection(state: Saga, at: float) -> dict[str, Any]:
 
 def differs(row: Row[Any], state: Saga) -> str:
     """Return in which column a row is not what the events give, and how; empty: in none that lists are made of."""
+    if row.state == QUARANTINED:
+        return ""  # somebody could not read the events; whoever can puts it right
     given = {**identity(state), **{name: value for name, value in projection(state, 0.0).items() if name in _LISTED}}
     stored = {name: getattr(row, name) for name in given}
     return next(
