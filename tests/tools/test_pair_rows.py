@@ -43,8 +43,8 @@ def test_a_row_of_an_older_version_is_read_and_one_of_a_newer_version_is_not() -
     inside: JsonObject = {**content, "undo": [{"action": "call", "again_when": "${true}"}]}
     with pytest.raises(PairUnreadable, match="it does not know again_when"):
         Pair.of_row(row_name(inside), inside)
-    unheard: JsonObject = {**content, "rules": {"failed_when": "${yaml(text).failed}"}}
-    with pytest.raises(PairUnreadable, match="yaml"):
+    unheard: JsonObject = {**content, "rules": {"failed_when": "${toml(text).failed}"}}
+    with pytest.raises(PairUnreadable, match="toml"):
         Pair.of_row(row_name(unheard), unheard)
     with pytest.raises(PairUnreadable, match="it is not what was stored"):
         Pair.of_row(row_name(content), {**content, "timeout_s": 31.0})

@@ -1,7 +1,7 @@
 """The functions an expression may call, and how each is written.
 
-CEL's own, the package's standard library, and ours: `regex`, `regex_all`, `json`, `base64_decode`. The engine finds a
-misspelt name only when it runs, so this table is what names are checked against at load.
+CEL's own, the package's standard library, and ours: `regex`, `regex_all`, `json`, `yaml`, `base64_decode`. The engine
+finds a misspelt name only when it runs, so this table is what names are checked against at load.
 
 Every Python function is wrapped: the engine logs a failed one with its message, and the library's messages quote the
 arguments, which must not reach a log.
@@ -101,6 +101,17 @@ def json(text: str) -> JsonValue:
     return value
 
 
+def yaml(text: str) -> JsonValue:
+    """Return the value that `text` holds as YAML (1.2), where JSON could say the same.
+
+    Raises:
+        Unfit: It is no such YAML; see `yaml_text`.
+    """
+    from saga_mcp.tools.binding.yaml_text import read  # noqa: PLC0415 - a library that few configs need
+
+    return read(text)
+
+
 def base64_decode(text: str) -> str:
     """Return the text that base64 holds; line breaks between its characters are allowed, as MIME and GitHub send them.
 
@@ -146,6 +157,7 @@ _OURS: Mapping[str, Function] = {
     "regex": regex,
     "regex_all": regex_all,
     "json": json,
+    "yaml": yaml,
     "base64_decode": base64_decode,
 }
 
