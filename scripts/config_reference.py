@@ -16,6 +16,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 from pydantic_core import PydanticUndefined
 
 from saga_mcp.config.alerts import AlertsTable
+from saga_mcp.config.http import AuthTable, HttpTable, LimitsTable, OAuthTable, TeamTable
 from saga_mcp.config.invariants import InvariantTable
 from saga_mcp.config.models import (
     CaptureTable,
@@ -60,8 +61,13 @@ _TABLES: tuple[tuple[str, type[Table]], ...] = (
     ("[[invariants]]", InvariantTable),
     ("[alerts]", AlertsTable),
     ("[temporal]", TemporalTable),
+    ("[http]", HttpTable),
+    ("[auth]", AuthTable),
+    ("[auth.oauth]", OAuthTable),
+    ("[teams.NAME]", TeamTable),
+    ("[limits]", LimitsTable),
 )
-_NAMES: dict[type[Table], str] = {UndoProbeTable: "undo.probe", ReadTable: "undo.read"}
+_NAMES: dict[type[Table], str] = {UndoProbeTable: "undo.probe", ReadTable: "undo.read", OAuthTable: "auth.oauth"}
 _TYPES = {str: "text", bool: "true, false", int: "whole number", float: "number"}
 
 
@@ -74,10 +80,7 @@ def reference() -> str:
 def _section(title: str, table: type[Table]) -> str:
     about = inspect.cleandoc(table.__doc__ or "")
     head = "| key | value | default | meaning |\n|---|---|---|---|"
-    text = "\n".join([f"## `{title}`", "", about, "", head, *_rows(table), ""])
-    if table.later:
-        text += f"\nNot supported by this version yet: {', '.join(f'`{name}`' for name in sorted(table.later))}.\n"
-    return text
+    return "\n".join([f"## `{title}`", "", about, "", head, *_rows(table), ""])
 
 
 def _rows(table: type[Table]) -> Iterator[str]:

@@ -15,7 +15,7 @@ def test_every_problem_is_told_at_once_with_its_key_and_line(tmp_path: Path) -> 
 [saga]
 nmae = "x"
 on_error = "abrt"
-replay_window_s = 60
+replay_window_s = -1
 
 [sgaa]
 
@@ -53,7 +53,7 @@ hard_deadline_s = 1
     assert [(found.key, found.message, found.line) for found in caught.value.problems] == [
         ("saga.nmae", "unknown key; did you mean name?", 3),
         ("saga.on_error", 'must be "abort" or "hold"; did you mean abort?', 4),
-        ("saga.replay_window_s", "not supported by this version yet", 5),
+        ("saga.replay_window_s", "must be greater than or equal to 0", 5),
         ("sgaa", "unknown table; did you mean saga?", 7),
         ("python.travel.path", "it holds no `regstry`; did you mean registry?", 13),
         (f"{create}.undo[1].retry.attempts", "must be greater than or equal to 1", 20),

@@ -176,7 +176,8 @@ class Script:
     async def relay(self, saga_id: str, number: int, answer: Answer) -> Relay:
         raise NotImplementedError(saga_id, number, answer)
 
-    async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
+    async def begin(self, caller: Caller, *, purpose: str = "", key: str = "", team: str = "") -> Saga:
+        assert not team
         return self._state("begin", caller=caller, purpose=purpose, key=key)
 
     async def commit(self, saga_id: str, *, by: str, accept_failed: Sequence[int] = ()) -> Saga:
@@ -208,7 +209,10 @@ class Script:
     async def paused(self) -> Mapping[str, Pause]:
         return {}
 
-    async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
+    async def open_sagas(
+        self, caller: Caller, *, limit: int = 100, owners: Sequence[str | None] = ()
+    ) -> Sequence[SagaRow]:
+        assert not owners
         self.asked.append(("open_sagas", {"caller": caller, "limit": limit}))
         return self.rows
 

@@ -22,12 +22,14 @@ def main() -> None:
     _put_installed_code_first()
     arguments = _command_first(sys.argv[1:])
     if arguments[:1] == ["serve"] and not {"--help", "-h"} & set(arguments):
-        from saga_mcp.edge.stdout import take_over_stdout  # noqa: PLC0415 - see above
+        wire = None
+        if not any(each.partition("=")[0] == "--http" for each in arguments):
+            from saga_mcp.edge.stdout import take_over_stdout  # noqa: PLC0415 - see above
 
-        try:
-            wire = take_over_stdout()
-        except OSError:
-            raise SystemExit("saga-mcp serve: stdin or stdout is closed, so there is nobody to serve.") from None
+            try:
+                wire = take_over_stdout()
+            except OSError:
+                raise SystemExit("saga-mcp serve: stdin or stdout is closed, so there is nobody to serve.") from None
         # A client waits, and collecting what imports leave behind takes 15 % of the start (measured). Until it serves.
         gc.disable()
         from saga_mcp.cli.serve import serve  # noqa: PLC0415 - see above

@@ -26,6 +26,7 @@ from saga_mcp.cli import (
     setup,
     show,
     streams,
+    token,
     verify,
     worker,
 )
@@ -74,10 +75,18 @@ def _alone(
         look.status_page(config, as_json=as_json)
 
 
-@cli.command("serve", short_help="Serve MCP over stdio; started by the client.")
+@cli.command("serve", short_help="Serve MCP over stdio, or with --http many callers.")
 def _serve_help(
     *,
     config: ConfigOption = None,
+    http: Annotated[
+        str | None,
+        typer.Option(
+            "--http",
+            metavar="[HOST:PORT]",
+            help="Serve over HTTP, at HOST:PORT/mcp; default: 127.0.0.1:8000. Other machines only with [auth].",
+        ),
+    ] = None,
     log_level: Annotated[str, typer.Option("--log-level", help="debug, info, warning or error.")] = "info",
     log_json: Annotated[bool, typer.Option("--log-json", help="Log one JSON object a line.")] = False,
     inject: Annotated[
@@ -91,6 +100,8 @@ def _serve_help(
     ] = None,
 ) -> None:
     """Serve one MCP client over stdin and stdout; started by the client, not by hand. Logs go to stderr.
+
+    With --http it is a server of its own, for many callers and clients, until it is told to stop (docs/http.md).
 
     Example, in the config of a client: {"command": "saga-mcp", "args": ["serve", "--config", "/path/to/saga.toml"]}
     """
@@ -123,6 +134,7 @@ cli.command("export", short_help="Print every event of a saga, one JSON object a
 cli.command("verify", short_help="Check that the saga log is as it was written.")(verify.verify)
 cli.command("prune", short_help="Remove sagas that ended long ago, and values not needed any more.")(prune.prune)
 cli.command("worker", short_help="Drive sagas when Temporal says so.")(worker.worker)
+cli.command("token", short_help="Make a token for a caller over HTTP.")(token.token)
 cli.command("schema", short_help="Print the JSON Schema of saga.toml.")(export.schema)
 
 

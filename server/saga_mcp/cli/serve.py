@@ -1,4 +1,4 @@
-"""`saga-mcp serve`: one MCP client over stdin and stdout.
+"""`saga-mcp serve`: one MCP client over stdin and stdout, or with `--http` many.
 
 Imported only after stdout is the wire, and light: no Typer, no Rich. Everything it says goes to stderr, which most
 clients keep in their log of the server.
@@ -30,11 +30,11 @@ LEVELS = ("debug", "info", "warning", "error")
 _DONE, _FAILED, _USAGE = 0, 1, 2
 
 
-def serve(wire: WireStreams, arguments: list[str]) -> int:
+def serve(wire: WireStreams | None, arguments: list[str]) -> int:
     """Serve until the client closes stdin or a signal arrives.
 
     Args:
-        wire: the real stdin and stdout.
+        wire: the real stdin and stdout; None: over HTTP.
         arguments: what followed `serve` on the command line.
 
     Returns:
@@ -45,17 +45,21 @@ def serve(wire: WireStreams, arguments: list[str]) -> int:
         configure_logging(cast("LogLevel", options.log_level), json=bool(options.log_json), stream=sys.stderr)
         injections = parse(options.inject)
         loaded = app.load(options.config)
+        address = _address(options, loaded) if wire is None else None
     except (_WrongUsage, ConfigError, Unreadable) as error:
         sys.stderr.write(f"{error}\n")
         return _USAGE
-    if os.isatty(wire.stdin_fd):
+    if wire is not None and os.isatty(wire.stdin_fd):
         sys.stderr.write(
             "saga-mcp serve: waits for an MCP client on stdin; clients start it themselves. Ctrl-C ends it.\n"
         )
     for warning in loaded.warnings:
         sys.stderr.write(f"{loaded.path.name}: warn {warning}\n")
     try:
-        anyio.run(_serve, wire, loaded, injections)
+        if wire is not None:
+            anyio.run(_serve, wire, loaded, injections)
+        elif address is not None:
+            _serve_http(loaded, injections, address)
     except Unreadable as error:
         sys.stderr.write(f"{error}\n")
         return _USAGE
@@ -75,6 +79,23 @@ async def _serve(wire: WireStreams, loaded: LoadedConfig, injections: tuple[Inje
         await serve_stdio(server, wire, drain=opened.engine.drain)
 
 
+def _address(options: argparse.Namespace, loaded: LoadedConfig) -> tuple[str, int]:
+    from saga_mcp.cli.serve_http import WrongAddress, address_of, require_safe  # noqa: PLC0415 - not for stdio
+
+    try:
+        address = address_of(cast("str", options.http))
+        require_safe(loaded, address[0])
+    except WrongAddress as wrong:
+        raise _WrongUsage(f"saga-mcp serve: {wrong}.") from wrong
+    return address
+
+
+def _serve_http(loaded: LoadedConfig, injections: tuple[Injection, ...], address: tuple[str, int]) -> None:
+    from saga_mcp.cli.serve_http import serve as serve_many  # noqa: PLC0415 - see above
+
+    anyio.run(serve_many, loaded, injections, *address)
+
+
 class _WrongUsage(Exception):
     """The command line is wrong; the message says how."""
 
@@ -84,6 +105,7 @@ class _Parser(argparse.ArgumentParser):
 
     def parse(self, arguments: list[str]) -> argparse.Namespace:
         self.add_argument("--config", type=Path)
+        self.add_argument("--http", nargs="?", const="127.0.0.1:8000")
         self.add_argument("--log-level", choices=LEVELS, default="info")
         self.add_argument("--log-json", action="store_true")
         self.add_argument("--inject", action="append", default=[])

@@ -13,6 +13,7 @@ from saga_mcp.config.code import CodeUnusable, function_in, load_file, load_modu
 from saga_mcp.config.database import default_database, default_realm, read_database
 from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
+from saga_mcp.config.http import Shared, read_shared
 from saga_mcp.config.invariants import judged, read_invariants
 from saga_mcp.config.keys import read_keys
 from saga_mcp.config.models import PythonTable, SagaTable, ToolTable
@@ -34,7 +35,8 @@ from saga_mcp.tools.upstream.declared import DeclaredUpstream
 from saga_tools import ToolRegistry
 from saga_tools.server import add, registered
 
-_SECTIONS = ("saga", "python", "upstreams", "tools", "invariants", "alerts", "temporal")
+_SHARED = ("http", "auth", "teams", "limits")
+_SECTIONS = ("saga", "python", "upstreams", "tools", "invariants", "alerts", "temporal", *_SHARED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +66,8 @@ class LoadedConfig:
     """Where the Temporal server is that drives this realm's sagas; None: its processes do."""
     has_alerts: bool = False
     """Whether it has `[alerts]`, read or not."""
+    shared: Shared = field(default_factory=Shared)
+    """How it is served over HTTP, and to whom."""
     warnings: tuple[ConfigProblem, ...]
 
 
@@ -121,6 +125,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
     invariants = read_invariants(content.get("invariants", []), taken, findings) if code else ()
     receiver = read_alerts(content["alerts"], filling, findings) if code and "alerts" in content else None
     place = read_temporal(content.get("temporal", {}), filling, findings)
+    shared = read_shared(content, findings)
     realm = saga.name or default_realm(path)
     written = saga.database
     database = read_database(written, filling, findings) if written else default_database(realm)
@@ -145,6 +150,8 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
                 revert_window_s=saga.revert_window_s,
                 agent_may_revert=saga.agent_may_revert,
                 audit_reads=saga.audit_reads,
+                replay_window_s=saga.replay_window_s,
+                running_steps=shared.running_steps,
             ),
             database=database,
             database_is_default=not written,
@@ -158,6 +165,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
             alerts=receiver,
             temporal=place if saga.driver == "temporal" else None,
             has_alerts="alerts" in content,
+            shared=shared,
             warnings=findings.warnings,
         )
     )

@@ -6,7 +6,7 @@ Nothing here knows what a key means to the engine. The key reference (`docs/conf
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar, Literal, cast
+from typing import Annotated, Any, Literal, cast
 
 from pydantic import BeforeValidator, Field, PlainValidator
 
@@ -46,8 +46,6 @@ class RetryTable(Table):
 
 class SagaTable(Table):
     """What holds for every saga."""
-
-    later: ClassVar[frozenset[str]] = frozenset({"replay_window_s"})
 
     name: str = Field("", description="the realm, whose sagas this server drives; default: from this file's path")
     database: str = Field(
@@ -102,6 +100,11 @@ class SagaTable(Table):
     reply_within_s: Seconds = Field(25.0, description='longer work answers "still running" and goes on')
     probe_for_s: SecondsOrNone = Field(
         30.0, description="how long a step in doubt is probed before `on_error` rules it"
+    )
+    replay_window_s: SecondsOrNone = Field(
+        600.0,
+        description="over HTTP: how long a call that equals one whose answer may not have arrived gets that answer "
+        "again, instead of being made twice; a call after that answer is a new one",
     )
     audit_reads: bool = Field(
         default=False,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from saga_mcp.config.alerts import AlertsTable
+from saga_mcp.config.http import AuthTable, HttpTable, LimitsTable, TeamTable
 from saga_mcp.config.invariants import InvariantTable
 from saga_mcp.config.models import PythonTable, SagaTable, ToolTable, UpstreamTable
 from saga_mcp.config.table import Table
@@ -30,6 +31,12 @@ class _SagaToml(Table):
     invariants: list[InvariantTable] = Field(
         default_factory=list[InvariantTable], description="rules that have to hold after each step"
     )
+    http: HttpTable | None = Field(None, description="how `saga-mcp serve --http` is reached")
+    auth: AuthTable | None = Field(None, description="who may call a server over HTTP")
+    teams: dict[str, TeamTable] = Field(
+        default_factory=dict[str, TeamTable], description="callers that may work on one saga, by the team's name"
+    )
+    limits: LimitsTable | None = Field(None, description="how much one caller may have and send over HTTP")
     alerts: AlertsTable | None = Field(None, description="who is told of what waits for a person")
 
 

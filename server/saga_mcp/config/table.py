@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -22,9 +21,6 @@ class Table(BaseModel):
     """One table of the file."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
-
-    later: ClassVar[frozenset[str]] = frozenset()
-    """Keys that are designed and not built yet."""
 
     def clashes(self) -> Iterator[Clash]:
         """What of this table does not go together.

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar, cast
 from pydantic import ValidationError
 
 from saga_mcp.config.findings import Findings
-from saga_mcp.config.problems import NOT_YET, KeyPath, did_you_mean
+from saga_mcp.config.problems import KeyPath, did_you_mean
 from saga_mcp.config.table import Clash, Table
 
 T = TypeVar("T", bound=Table)
@@ -165,8 +165,6 @@ def _message(item: Mapping[str, Any], where: KeyPath, table: type[Table]) -> str
     context: Mapping[str, Any] = item.get("ctx", {})
     if kind == "extra_forbidden":
         key = str(where[-1])
-        if key in table.later:
-            return NOT_YET
         return f"unknown key{did_you_mean(key, table.model_fields)}"
     if kind == "missing":
         return "is required"

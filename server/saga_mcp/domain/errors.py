@@ -5,11 +5,14 @@ SagaError
 ├─ Refused                the machine said no, nothing was changed; `code` is what the agent sees
 │  ├─ SagaNotFound
 │  │  └─ SagaPruned    its record was removed
+│  ├─ SagaNotYours        an operator ends sagas of others, and adds nothing to them
+│  ├─ LimitReached        this caller has as much going on as the config allows
 │  ├─ SagaClosed          committed
 │  ├─ SagaAborted         compensating or compensated
 │  ├─ SavepointNotFound
 │  ├─ StepUnsettled       a step is running or in doubt
 │  ├─ CommitRefused       something has to be settled first
+│  ├─ CommitReserved      it is for whoever opened the team's saga to commit it
 │  ├─ PivotPassed         too late to abort
 │  ├─ RevertRefused       what was committed cannot be undone any more, or not by whoever asks
 │  ├─ KindRefused         this kind of tool may not join at this point
@@ -93,6 +96,28 @@ class SagaPruned(SagaNotFound):
         return self if self.realm == realm else SagaNotFound(self.saga_id)
 
 
+class SagaNotYours(Refused):
+    """An operator may look at the saga and end it, and nothing more."""
+
+    code: ClassVar[str] = "saga_not_yours"
+
+    def __init__(self, saga_id: str) -> None:
+        self.saga_id = saga_id
+        super().__init__(
+            f"Saga {saga_id} is somebody else's: an operator looks at it and ends it, with saga_commit or saga_abort, "
+            "and adds nothing to it. Nothing was sent."
+        )
+
+
+class LimitReached(Refused):
+    """A caller has as much going on, or sends as much, as `[limits]` allows."""
+
+    code: ClassVar[str] = "limit_reached"
+
+    def __init__(self, what: str, move: str) -> None:
+        super().__init__(f"Nothing was sent: {what}. {move}")
+
+
 class SagaClosed(Refused):
     """The saga is committed."""
 
@@ -153,6 +178,18 @@ class CommitRefused(Refused):
         self.reasons = reasons
         self.steps = steps
         super().__init__(f"Not committed: {'; '.join(reasons)}.")
+
+
+class CommitReserved(Refused):
+    """A team's saga that only whoever opened it commits."""
+
+    code: ClassVar[str] = "commit_refused"
+
+    def __init__(self, saga_id: str, opener: str) -> None:
+        self.saga_id = saga_id
+        super().__init__(
+            f"Not committed: only {opener}, who opened saga {saga_id} for the team, commits it. Tell the user."
+        )
 
 
 class PivotPassed(Refused):
@@ -231,7 +268,7 @@ class ResourceHeld(Refused):
 
     Args:
         tool: What was to be called.
-        holder: The saga that has it.
+        holder: The saga that has it; empty: one that whoever is told may not know of.
         resource: What it holds to its end; empty: a call of it works on it just now.
         waits: Only a person can end that.
     """
@@ -242,19 +279,27 @@ class ResourceHeld(Refused):
         self.tool = tool
         self.holder = holder
         self.resource = resource
+        self.waits = waits
+        who = f"saga {holder}" if holder else "a saga of somebody else"
         if not resource:
-            text = f"saga {holder} is working on the same thing as this call of {tool}. Try again later."
+            text = f"{who} is working on the same thing as this call of {tool}. Try again later."
         elif waits:
             text = (
-                f'saga {holder} has changed "{resource}", and a person has to settle what is left of it '
+                f'{who} has changed "{resource}", and a person has to settle what is left of it '
                 "(`saga-mcp attention`). Tell the user."
             )
+        elif not holder:
+            text = f'{who} holds "{resource}" until it is committed or undone. Try again later, or tell the user.'
         else:
             text = (
-                f'saga {holder} holds "{resource}" until it is committed or undone. If it is yours, pass its saga_id, '
+                f'{who} holds "{resource}" until it is committed or undone. If it is yours, pass its saga_id, '
                 "or end it with saga_commit or saga_abort. Otherwise try again later, or tell the user."
             )
         super().__init__(f"Nothing was sent: {text}")
+
+    def as_told_to_others(self) -> ResourceHeld:
+        """The same without the name of the saga, for whom that one does not exist."""
+        return ResourceHeld(self.tool, "", self.resource, waits=self.waits)
 
 
 class ToolPaused(Refused):

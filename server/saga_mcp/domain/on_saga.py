@@ -119,6 +119,7 @@ def _open(saga: Saga, event: SagaOpened) -> Saga:
         on_error=event.on_error,
         on_undo_failure=event.on_undo_failure,
         caller=event.caller,
+        opener=event.opener,
         conversation=event.conversation,
         key=event.key,
         purpose=event.purpose,

@@ -86,6 +86,9 @@ class KnownReplies:
     """Steps whose answer is known not to have reached the caller."""
     due: Collection[int] = ()
     """Steps whose callers still waited when the call arrived: for them such a step runs, whatever is stored of it."""
+    unproved: Callable[[Step], bool] | None = None
+    """Whether it is too soon to take a reply for received that nothing proves to be (S8.3); None: a reply that was
+    sent is taken for received, as where one program reads what another one writes."""
 
     def lost_of(self, saga: Saga, step: Step) -> bool:
         """Whether the answer of `step` is known not to have reached the caller."""
@@ -93,7 +96,9 @@ class KnownReplies:
             return False
         if step.reply_lost or step.number in self.lost:
             return True
-        return not is_acknowledged(saga, step) and not self.alive(step.owner)
+        if is_acknowledged(saga, step):
+            return False
+        return not self.alive(step.owner) if self.unproved is None else self.unproved(step)
 
 
 def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: KnownReplies) -> Repeat:
@@ -206,4 +211,5 @@ def is_acknowledged(saga: Saga, step: Step) -> bool:
 
 
 def _equal(steps: Iterable[Step], plan: StepPlan) -> Iterable[Step]:
-    return (step for step in steps if step.plan.same_call(plan))
+    # What two members of a team ask for is two calls, however alike.
+    return (step for step in steps if step.plan.same_call(plan) and step.plan.caller == plan.caller)

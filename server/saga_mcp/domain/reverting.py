@@ -203,6 +203,7 @@ def revert(saga: Saga, order: RevertOrder, driving: Driving) -> Reverting:
             driver=driving.driver,
             on_undo_failure=OnUndoFailure.HALT,
             caller=saga.caller,
+            opener=saga.opener,
             conversation=saga.conversation,
             purpose=f"{purpose}: {saga.purpose}"[:_LONGEST_PURPOSE] if saga.purpose else purpose,
             reverts=saga.id,

@@ -19,6 +19,9 @@ class SagaOpened:
     on_error: OnError = OnError.ABORT
     on_undo_failure: OnUndoFailure = OnUndoFailure.HALT
     caller: str = ""
+    """Whose it is; of a team's saga, the team (`domain.ownership`)."""
+    opener: str = ""
+    """Who opened a team's saga."""
     conversation: str = ""
     key: str = ""
     """The caller's key of `saga_begin` (S8.4)."""

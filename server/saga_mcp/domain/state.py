@@ -229,6 +229,7 @@ class Saga:
     phase: Phase = Phase.ACTIVE
     realm: str = ""
     caller: str = ""
+    opener: str = ""
     conversation: str = ""
     key: str = ""
     purpose: str = ""

@@ -35,6 +35,8 @@ class StepPlan:
     """The agent's name for the call (S8.2)."""
     call_id: str = ""
     """The client's own id of the call, where it sends one (S8.3)."""
+    caller: str = field(default="", compare=False)
+    """Who made the call, where callers are told apart: in a team's saga several do."""
     offered: str = field(default="", compare=False)
     """The name under which the agent called `tool`; empty: an older version did not say."""
     resource: str = field(default="", compare=False, metadata=PAYLOAD)

@@ -10,7 +10,7 @@ from typing import Any
 import structlog
 from mcp.server import ServerRequestContext
 from mcp.server.session import ServerSession
-from mcp.server.subscriptions import InMemorySubscriptionBus, ToolsListChanged
+from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, ToolsListChanged
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 _log = structlog.get_logger(__name__)
@@ -21,6 +21,7 @@ class ListChanges:
 
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()
+        self.listening = ListenHandler(self.bus)
         self._session: ServerSession | None = None
 
     def seen(self, ctx: ServerRequestContext[Any, Any]) -> None:

@@ -72,6 +72,10 @@ class _Begin(_Arguments):
     key: Annotated[_Text, Field(description=descriptions.BEGIN_KEY)] = ""
 
 
+class _BeginForTeam(_Begin):
+    team: Annotated[_Text, Field(description=descriptions.BEGIN_TEAM)] = ""
+
+
 class _Commit(_Arguments):
     saga_id: _SagaId
     accept_failed: Annotated[
@@ -109,16 +113,24 @@ class Control:
 
 
 async def _begin(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
-    arguments = _read(_Begin, given)
-    saga = await desk.service.begin(caller, purpose=arguments.purpose, key=arguments.key)
+    return await _opened(desk, _read(_Begin, given), caller, "")
+
+
+async def _begin_for_team(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
+    arguments = _read(_BeginForTeam, given)
+    return await _opened(desk, arguments, caller, arguments.team)
+
+
+async def _opened(desk: Desk, arguments: _Begin, caller: Caller, team: str) -> types.CallToolResult:
+    saga = await desk.service.begin(caller, purpose=arguments.purpose, key=arguments.key, team=team)
     look = Look.at(saga)
     return _told(look, wording.begun(saga, deadline(look, desk.service.settings)))
 
 
-async def _commit(desk: Desk, given: Mapping[str, JsonValue], _caller: Caller) -> types.CallToolResult:
+async def _commit(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
     arguments = _read(_Commit, given)
     saga_id = read_saga_id(arguments.saga_id)
-    saga = await desk.service.commit(saga_id, by="agent", accept_failed=arguments.accept_failed)
+    saga = await desk.service.commit(saga_id, by=_by(caller), accept_failed=arguments.accept_failed)
     look = Look.at(saga)
     return _told(look, wording.trailing(look, 0, desk.names))
 
@@ -129,7 +141,7 @@ async def _abort(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> 
     saga = await desk.service.abort(
         saga_id,
         cause="agent",
-        by="agent",
+        by=_by(caller),
         reason=arguments.reason,
         to_savepoint=mark,
         on_progress=None if caller.report is None else _reporting(caller.report),
@@ -140,6 +152,11 @@ async def _abort(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> 
     if mark is not None and saga.phase is Phase.ACTIVE and not look.needs_person:
         return _told(look, wording.back_at(look, mark, deadline(look, desk.service.settings)))
     return _told_of_rollback(desk, look)
+
+
+def _by(caller: Caller) -> str:
+    """Who decided: the agent, by its caller's name where there are several."""
+    return caller.id or "agent"
 
 
 def _told_of_rollback(desk: Desk, look: Look) -> types.CallToolResult:
@@ -156,7 +173,7 @@ async def _paused(desk: Desk, saga: Saga) -> Mapping[str, Pause]:
 
 async def _revert(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
     arguments = _read(_Revert, given)
-    order = RevertOrder(by="agent", reason=arguments.reason, agent=True)
+    order = RevertOrder(by=_by(caller), reason=arguments.reason, agent=True)
     progress = None if caller.report is None else _reporting(caller.report)
     saga = await desk.service.revert(read_saga_id(arguments.saga_id), order, progress)
     return _told_of_rollback(desk, Look.at(saga, await _paused(desk, saga)))
@@ -181,7 +198,7 @@ async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) ->
     arguments = _read(_Status, given)
     if arguments.saga_id is None:
         rows = await desk.service.open_sagas(caller)
-        view = list_view(rows, conversation=caller.conversation, now=desk.now())
+        view = list_view(rows, caller=caller, now=desk.now())
         return control_reply(_json(view), view)
     saga = await desk.service.saga(read_saga_id(arguments.saga_id))
     look = Look.at(saga, await _paused(desk, saga))
@@ -255,7 +272,9 @@ _TOLD: JsonObject = {
 _VIEW: JsonObject = {
     "type": "object",
     "properties": {
-        **dict.fromkeys(("saga_id", "state", "phase", "summary", "purpose", "reason", "reverts"), _TEXT),
+        **dict.fromkeys(
+            ("saga_id", "state", "phase", "summary", "purpose", "team", "opened_by", "reason", "reverts"), _TEXT
+        ),
         "cause": {"type": "object"},
         "abort_wanted": {"type": "boolean"},
         **dict.fromkeys(("savepoints", "holds", "next", "reverted_by"), _TEXTS),
@@ -315,6 +334,17 @@ CONTROL_NAMES = frozenset(_ALL)
 """No governed tool may have one of these names, whatever the config offers."""
 
 
-def controls(settings: EngineSettings) -> Mapping[str, Control]:
-    """The control tools that agents are offered, by name, in the order in which they are listed."""
-    return {name: control for name, control in _ALL.items() if name != "saga_revert" or settings.agent_may_revert}
+_BEGIN_FOR_TEAM = Control(
+    listed=_listed("saga_begin", descriptions.BEGIN, _BeginForTeam, _TOLD, _SAFE), run=_begin_for_team
+)
+
+
+def controls(settings: EngineSettings, *, teams: bool = False) -> Mapping[str, Control]:
+    """The control tools that agents are offered, by name, in the order in which they are listed.
+
+    Args:
+        settings: what the config says.
+        teams: callers may open sagas for a team.
+    """
+    offered = {name: control for name, control in _ALL.items() if name != "saga_revert" or settings.agent_may_revert}
+    return {**offered, "saga_begin": _BEGIN_FOR_TEAM} if teams else offered

@@ -20,13 +20,21 @@ class _Told:
 
 
 @dataclass(slots=True)
+class _Turn:
+    """Calls of one caller that may open sagas, side by side."""
+
+    waiting: int = 0
+    opened: list[str] = field(default_factory=list[str])
+
+
+@dataclass(slots=True)
 class Memory:
     """What was said to whom."""
 
     _told: Recent[str, _Told] = field(default_factory=Recent[str, _Told])
     _aborts: Recent[tuple[str, str, str, str], int] = field(default_factory=Recent[tuple[str, str, str, str], int])
-    _waiting: int = 0
-    _opened: list[str] = field(default_factory=list[str])
+    _turns: dict[str, _Turn] = field(default_factory=dict[str, _Turn])
+    """Of callers with calls that wait."""
 
     def long_form_due(self, look: Look, number: int) -> bool:
         """Whether the reply of this step says how to finish: at first, after ten steps, and after a changed state."""
@@ -45,16 +53,16 @@ class Memory:
         self._aborts.put(key, count)
         return count
 
-    def call_without_id(self) -> None:
+    def call_without_id(self, caller: Caller) -> None:
         """A call that may open a saga began."""
-        self._waiting += 1
+        self._turns.setdefault(caller.id, _Turn()).waiting += 1
 
-    def answered(self, opened: str) -> tuple[str, ...]:
-        """That call ended; return all sagas that it and the calls beside it opened."""
+    def answered(self, caller: Caller, opened: str) -> tuple[str, ...]:
+        """That call ended; return all sagas that it and the calls of this caller beside it opened."""
+        turn = self._turns[caller.id]
         if opened:
-            self._opened.append(opened)
-        together = tuple(self._opened)
-        self._waiting -= 1
-        if not self._waiting:
-            self._opened.clear()
-        return together if opened else ()
+            turn.opened.append(opened)
+        turn.waiting -= 1
+        if not turn.waiting:
+            del self._turns[caller.id]
+        return tuple(turn.opened) if opened else ()

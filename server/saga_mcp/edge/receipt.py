@@ -5,6 +5,7 @@ At the edge because only a transport knows which replies it has written. It trav
 """
 
 from collections.abc import Callable
+from typing import Final, cast
 
 
 class WireReceipt:
@@ -35,6 +36,12 @@ class WireReceipt:
         self._is_lost = True
 
 
+RECEIPT: Final = "saga_mcp.receipt"
+"""Where an HTTP request's scope has it."""
+
+
 def receipt_of(request_context: object) -> WireReceipt | None:
     """Return what the transport gave with a request; None from one that cannot tell."""
-    return request_context if isinstance(request_context, WireReceipt) else None
+    scope: object = getattr(request_context, "scope", None)
+    given = cast("dict[str, object]", scope).get(RECEIPT) if isinstance(scope, dict) else request_context
+    return given if isinstance(given, WireReceipt) else None

@@ -16,7 +16,6 @@ import mcp_types as types
 import structlog
 from mcp.server import ServerRequestContext
 from mcp.server.lowlevel import Server
-from mcp.server.subscriptions import ListenHandler
 
 from saga_mcp.domain.errors import LogError, Refused, SagaQuarantined
 from saga_mcp.domain.state import Saga
@@ -33,6 +32,7 @@ from saga_mcp.edge.memory import Memory
 from saga_mcp.edge.receipt import receipt_of
 from saga_mcp.edge.replies import brief, facts, read_reply, readable_error, refusal, step_reply, with_notice
 from saga_mcp.edge.service import SagaService
+from saga_mcp.edge.visitors import Visitors
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller, CallReply, Receipt, Relay, SagaIdMissing, SagaIdMistyped, UnknownTool
 from saga_mcp.tools.port import Catalogue
@@ -49,6 +49,7 @@ def build_server(
     catalogue: Catalogue,
     *,
     changes: ListChanges | None = None,
+    visitors: Visitors | None = None,
     name: str = "saga-mcp",
     notice: str = "",
     now: Callable[[], float] = time.time,
@@ -59,6 +60,7 @@ def build_server(
         service: the running engine.
         catalogue: the governed tools, in the order in which they are listed.
         changes: tells clients that tools have changed; whoever notices it calls `tell`.
+        visitors: tells callers apart, and what each may see; without, there is one user, who may see all.
         name: what the server calls itself.
         notice: what every reply says at its end; empty: nothing.
         now: wall clock in seconds since the epoch; only ages in `saga_status` are made of it.
@@ -79,16 +81,19 @@ def build_server(
     audit_reads = service.settings.audit_reads
     changes = changes or ListChanges()
     governed = GovernedTools(catalogue, audit_reads=audit_reads)
-    asking = Asking(enabled=service.settings.ask_in_client, names=desk.names)
-    edge = _Edge(desk, controls(service.settings), governed, _renaming(names), changes, notice, asking)
+    # A server of many callers keeps nothing of a call for the next one, which another process may answer.
+    asking = Asking(enabled=service.settings.ask_in_client and visitors is None, names=desk.names)
+    offered = controls(service.settings, teams=visitors is not None and visitors.teams)
+    edge = _Edge(desk, offered, governed, _renaming(names), changes, notice, asking, visitors)
     return Server(
         name,
         version=version("saga-mcp"),
         instructions=descriptions.INSTRUCTIONS,
         on_list_tools=edge.list_tools,
         on_call_tool=edge.call_tool,
+        get_tool_input_schema=edge.input_schema,
         # Without it a client of the modern era is told that the list of tools never changes.
-        on_subscriptions_listen=ListenHandler(changes.bus),
+        on_subscriptions_listen=changes.listening,
     )
 
 
@@ -101,6 +106,7 @@ class _Edge:
     changes: ListChanges
     notice: str
     asking: Asking
+    visitors: Visitors | None
     memory: Memory = field(default_factory=Memory)
 
     async def list_tools(
@@ -116,20 +122,30 @@ class _Edge:
         )
         return types.ListToolsResult(tools=[*control, *there])
 
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        """What a tool takes, for the SDK's look at headers that mirror arguments: else it lists all tools each time."""
+        offered = self.controls.get(name) or self.governed.get(name)
+        return None if offered is None else offered.listed.input_schema
+
     async def call_tool(
         self, ctx: ServerRequestContext[Any, Any], params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
         """Answer a call; only a cancellation leaves this without a result, because nobody waits for one then."""
         known = caller_of(cast("Mapping[str, object] | None", ctx.meta))
         caller = replace(known, report=_report_of(ctx), ask=self.asking.through(ctx))
+        desk = self.desk
+        if self.visitors is not None:
+            visitor = self.visitors.admit(ctx.request)
+            caller = replace(caller, id=visitor.id, remote=True)
+            desk = replace(desk, service=visitor.sagas)
         arguments = cast("dict[str, JsonValue]", params.arguments or {})
         control = self.controls.get(params.name)
         receipt = receipt_of(ctx.request)
         try:
             if control is not None:
-                reply = await control.run(self.desk, arguments, caller)
+                reply = await control.run(desk, arguments, caller)
             else:
-                answered = await self._call(ctx, params, caller, receipt)
+                answered = await self._call(ctx, params, caller, receipt, desk.service)
                 if isinstance(answered, types.InputRequiredResult):
                     return answered
                 reply = answered
@@ -149,6 +165,7 @@ class _Edge:
         params: types.CallToolRequestParams,
         caller: Caller,
         receipt: Receipt | None,
+        service: SagaService,
     ) -> types.CallToolResult | types.InputRequiredResult:
         offered = params.name
         tool = self.governed.get(offered)
@@ -160,12 +177,12 @@ class _Edge:
             arguments = replace(arguments, saga_id=answered.saga_id)
         without_id = tool.governs and arguments.saga_id is None and not caller.conversation
         if without_id:
-            self.memory.call_without_id()
+            self.memory.call_without_id(caller)
         opened, relay = "", Relay.NOT_PUT
         try:
             if answered is not None:
-                relay = await self._relayed(answered)
-            reply = await self.desk.service.call(
+                relay = await _relayed(answered, service)
+            reply = await service.call(
                 offered,
                 arguments.tool,
                 saga_id=arguments.saga_id,
@@ -179,7 +196,7 @@ class _Edge:
                 refused.add_note(said)
             raise
         finally:
-            together = self.memory.answered(opened) if without_id else ()
+            together = self.memory.answered(caller, opened) if without_id else ()
         if relay is not Relay.NOT_PUT:
             reply = replace(reply, relay=relay, replayed=False)
         if reply.code == "approval_needed" and reply.saga is not None:
@@ -187,11 +204,6 @@ class _Edge:
             if question is not None:
                 return question
         return self._answer(tool, reply, caller, together, keyed=arguments.step_key != "")
-
-    async def _relayed(self, answered: Answered) -> Relay:
-        if answered.answer is None:
-            return Relay.UNANSWERED
-        return await self.desk.service.relay(answered.saga_id, answered.step, answered.answer)
 
     def _answer(
         self, tool: Governed, reply: CallReply, caller: Caller, opened_together: tuple[str, ...], *, keyed: bool
@@ -239,6 +251,12 @@ class _Edge:
         if saga.phase is Phase.ACTIVE or saga.cause != f"step_failed:{reply.step}":
             return False
         return self.memory.aborts(caller, offered, saga.step(reply.step).error) >= _THIRD
+
+
+async def _relayed(answered: Answered, service: SagaService) -> Relay:
+    if answered.answer is None:
+        return Relay.UNANSWERED
+    return await service.relay(answered.saga_id, answered.step, answered.answer)
 
 
 def _report_of(ctx: ServerRequestContext[Any, Any]) -> Report | None:

@@ -42,8 +42,8 @@ class SagaService(Protocol):
         """Append what a client says that a person answered."""
         ...
 
-    async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
-        """Open a saga."""
+    async def begin(self, caller: Caller, *, purpose: str = "", key: str = "", team: str = "") -> Saga:
+        """Open a saga, of a team where one is named."""
         ...
 
     async def commit(self, saga_id: str, *, by: str, accept_failed: Sequence[int] = ()) -> Saga:
@@ -79,6 +79,8 @@ class SagaService(Protocol):
         """What a person has paused, by tool."""
         ...
 
-    async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
-        """The caller's open sagas, this conversation's first, newest first."""
+    async def open_sagas(
+        self, caller: Caller, *, limit: int = 100, owners: Sequence[str | None] = ()
+    ) -> Sequence[SagaRow]:
+        """The caller's open sagas, or those of `owners` (None: everybody); this conversation's first, newest first."""
         ...

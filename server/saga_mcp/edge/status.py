@@ -13,6 +13,7 @@ from typing import TypeVar
 from saga_mcp.domain.attention import Item, is_residue
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.holding import held
+from saga_mcp.domain.ownership import team_of
 from saga_mcp.domain.rollback import Readiness, in_scope, readiness
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.values import (
@@ -32,6 +33,7 @@ from saga_mcp.edge.look import Look
 from saga_mcp.edge.outages import waited_for, waits
 from saga_mcp.edge.replies import brief
 from saga_mcp.edge.wording import Names
+from saga_mcp.engine.port import Caller
 from saga_mcp.log.port import SagaRow
 
 T = TypeVar("T")
@@ -71,6 +73,8 @@ def saga_view(
                 "phase": saga.phase.value,
                 "summary": _cut(look.summary),
                 "purpose": _cut(saga.purpose),
+                "team": escape(team_of(saga.caller)),
+                "opened_by": escape(saga.opener),
                 "cause": _cause(saga, names),
                 "reason": _cut(saga.reason),
                 "abort_wanted": saga.abort_wanted is not None,
@@ -109,6 +113,7 @@ def _step(saga: Saga, step: Step, names: Names) -> JsonObject:
         "step": step.number,
         "undoes": step.undoes or None,
         "tool": names(step.tool),
+        "by": escape(step.plan.caller) if team_of(saga.caller) else "",
         "kind": step.kind.value,
         "state": step.state.value,
         "running": step.running,
@@ -220,29 +225,32 @@ _MOVES = {
 }
 
 
-def list_view(rows: Sequence[SagaRow], *, conversation: str, now: float) -> JsonObject:
-    """The open sagas, those of other conversations marked (S1.4).
+def list_view(rows: Sequence[SagaRow], *, caller: Caller, now: float) -> JsonObject:
+    """The open sagas, those of other conversations, of a team and of other callers marked (S1.4).
 
     Args:
         rows: in the order in which they are shown.
-        conversation: the caller's; empty where the client names none.
+        caller: who looks.
         now: wall clock in seconds since the epoch, for ages only.
     """
-    shown, left = _page(rows, lambda row: _row(row, conversation, now), REPLY_BYTES)
+    shown, left = _page(rows, lambda row: _row(row, caller, now), REPLY_BYTES)
     return {"next": [wording.list_moves(len(rows))], "sagas": shown, **present({"sagas_not_shown": left or None})}
 
 
-def _row(row: SagaRow, conversation: str, now: float) -> JsonObject:
+def _row(row: SagaRow, caller: Caller, now: float) -> JsonObject:
+    team = team_of(row.caller)
     return present(
         {
             "saga_id": row.id,
             "state": row.state,
             "purpose": _cut(row.purpose),
+            "team": escape(team),
+            "caller": escape(row.caller) if row.caller != caller.id and not team else "",
             "steps": row.steps,
             "items": row.items,
             "age_s": max(0, round(now - row.opened_at)),
             "busy": row.busy,
-            "other_conversation": bool(conversation) and row.conversation != conversation,
+            "other_conversation": bool(caller.conversation) and row.conversation != caller.conversation,
         }
     )
 

@@ -9,14 +9,6 @@ waits for ever; and its reader thread cannot be cancelled and keeps the process 
 mcp 2.3.0).
 """
 
-import asyncio
-import contextlib
-import os
-import signal
-import sys
-import threading
-from collections.abc import Awaitable, Callable
-from types import FrameType
 from typing import Any
 
 import anyio
@@ -24,10 +16,8 @@ import structlog
 from mcp.server.lowlevel import NotificationOptions, Server
 
 from saga_mcp.edge.stdout import WireStreams
+from saga_mcp.edge.stopping import Drain, exit_after, stop_on_signal
 from saga_mcp.edge.transport import Transport
-
-Drain = Callable[[float], Awaitable[None]]
-"""Wait at most so many seconds for running work, and record what is left. May be called again with less time."""
 
 _CLEANUP_AFTER_EOF_S = 1.0
 _CLEANUP_AFTER_SIGNAL_S = 0.4
@@ -56,21 +46,21 @@ async def serve_stdio(
     asyncio, after `take_over_stdout`.
     """
     transport = Transport(wire)
-    stop = _stop_on_signal(hard_exit_after_s=sigterm_grace_s + _CLEANUP_AFTER_SIGNAL_S)
+    stop = stop_on_signal(hard_exit_after_s=sigterm_grace_s + _CLEANUP_AFTER_SIGNAL_S)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(transport.replies.write_waiting)
         tasks.start_soon(_run_server, server, transport)
         tasks.start_soon(_end_on, stop, transport)
         await transport.ended.wait()
         if not stop.is_set():
-            _exit_after(eof_grace_s + _CLEANUP_AFTER_EOF_S)  # for a drain that cannot be cancelled
+            exit_after(eof_grace_s + _CLEANUP_AFTER_EOF_S)  # for a drain that cannot be cancelled
             await _drain(drain, eof_grace_s, unless=stop)
         if stop.is_set():
             with anyio.move_on_after(sigterm_grace_s, shield=True):
                 await _drain(drain, sigterm_grace_s)
                 await transport.all_answered()
         else:
-            _exit_after(_CLEANUP_AFTER_EOF_S)
+            exit_after(_CLEANUP_AFTER_EOF_S)
         tasks.cancel_scope.cancel()
 
 
@@ -105,35 +95,3 @@ async def _drain(drain: Drain, grace_s: float, unless: anyio.Event | None = None
 async def _cancel_on(event: anyio.Event, scope: anyio.CancelScope) -> None:
     await event.wait()
     scope.cancel()
-
-
-def _stop_on_signal(*, hard_exit_after_s: float) -> anyio.Event:
-    """Return an event the first signal sets. That signal also arms the hard exit; the second one exits at once.
-
-    The handlers run between two bytecodes of the main thread, so they work even while a tool blocks the event loop,
-    and they stay for the rest of the process's life.
-    """
-    stop = anyio.Event()
-    loop = asyncio.get_running_loop()
-    armed = threading.Event()
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        if armed.is_set():
-            os._exit(128 + number)
-        armed.set()
-        _exit_after(hard_exit_after_s)
-        with contextlib.suppress(RuntimeError):  # the loop has closed: the process is on its way out
-            loop.call_soon_threadsafe(stop.set)
-
-    signal.signal(signal.SIGTERM, on_signal)
-    signal.signal(signal.SIGINT, on_signal)
-    if sys.platform == "win32":
-        signal.signal(signal.SIGBREAK, on_signal)
-    return stop
-
-
-def _exit_after(seconds: float) -> None:
-    """End the process in `seconds` with status 0 if it is still there, whatever its threads are doing."""
-    timer = threading.Timer(seconds, os._exit, args=(0,))
-    timer.daemon = True
-    timer.start()

@@ -1,15 +1,14 @@
-"""What is appended before anything of a call is sent: its saga, its intent, a question, or nothing, for a repeat."""
+"""What is appended before anything of a call is sent: its intent, a question, or nothing, for a repeat."""
 
 from __future__ import annotations
 
 from saga_mcp.domain.approvals import ask, begin_allowed
-from saga_mcp.domain.events import Event, SagaOpened
+from saga_mcp.domain.events import Event
 from saga_mcp.domain.repeats import Asked, Join, NewStep, Replay, SendAgain, Unknown
 from saga_mcp.domain.saga_decisions import begin_step
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import attempt_again
 from saga_mcp.domain.values import JsonValue
-from saga_mcp.engine.port import Caller
 from saga_mcp.engine.ticket import AllowedCall, Arrival, AskingCall, Call, Order
 from saga_mcp.engine.workshop import Workshop
 
@@ -58,19 +57,3 @@ def first_events(
             return attempt_again(saga, number, me)
         case Join() | Replay() | Asked() | Unknown():
             return ()
-
-
-def opening(shop: Workshop, caller: Caller, *, implicit: bool, purpose: str = "", key: str = "") -> SagaOpened:
-    """Return what opens a saga of this realm for a caller; `implicit`: with a call, and not by itself."""
-    settings = shop.settings
-    return SagaOpened(
-        realm=settings.realm,
-        driver=shop.driver,
-        on_error=settings.on_error,
-        on_undo_failure=settings.on_undo_failure,
-        caller=caller.id,
-        conversation=caller.conversation,
-        key=key,
-        purpose=purpose,
-        implicit=implicit,
-    )

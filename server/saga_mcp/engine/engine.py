@@ -18,18 +18,18 @@ from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.person_decisions import resolve_landed
 from saga_mcp.domain.reverting import RevertOrder
-from saga_mcp.domain.saga_decisions import commit, request_abort, require_open, set_savepoint
+from saga_mcp.domain.saga_decisions import commit, request_abort, set_savepoint
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonValue, Kind, Phase
 from saga_mcp.engine.alerting import Alerting, AlertSender
 from saga_mcp.engine.allowed import Allowed, Questions
-from saga_mcp.engine.begin import opening
 from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.delivery import Delivery
-from saga_mcp.engine.first_turn import FirstTurns, new_saga_id
+from saga_mcp.engine.first_turn import FirstTurns
 from saga_mcp.engine.forward import Forward
 from saga_mcp.engine.idling import Idling
+from saga_mcp.engine.openings import Openings
 from saga_mcp.engine.port import (
     Answer,
     Caller,
@@ -55,7 +55,7 @@ from saga_mcp.engine.undo_probing import UndoProbing
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, DriverFactory, Workshop
 from saga_mcp.log.outbox import Outbox
-from saga_mcp.log.port import Decided, Owners, SagaKeyTaken, SagaLog, SagaRow
+from saga_mcp.log.port import Decided, Owners, SagaLog, SagaRow
 from saga_mcp.tools.hidden import asks, pair_for
 from saga_mcp.tools.port import Arguments, Catalogue, Landed, Tool, ToolAnswer
 
@@ -70,6 +70,7 @@ class Engine:
         self._forward = Forward(workshop, self._driver, tasks)
         delivery = Delivery()
         self._first_turns = FirstTurns(workshop, delivery)
+        self._openings = Openings(workshop)
         self._steps = Steps(workshop, self._driver, self._forward, delivery, tasks)
         self._idling = Idling(workshop, self._driver)
         self._stranded = Stranded(workshop, self._driver)
@@ -185,8 +186,8 @@ class Engine:
         if self._shop.settings.saga_id_required:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, order.plan) as (implicit, mine):
-            first = opening(self._shop, caller, implicit=True)
-            reply = await self._asked(replace(order, opening=first), args, implicit, caller, receipt)
+            opening = self._openings.opening(caller, implicit=True)
+            reply = await self._asked(replace(order, opening=opening), args, implicit, caller, receipt)
         return replace(reply, opened=mine)
 
     async def _asked(
@@ -220,23 +221,10 @@ class Engine:
 
     # --- sagas --------------------------------------------------------------------------------------------------------
 
-    async def begin(self, caller: Caller, *, purpose: str = "", key: str = "") -> Saga:
-        """Open a saga; the same `key` of the same caller returns the same saga, refused once it is final (S8.4)."""
+    async def begin(self, caller: Caller, *, purpose: str = "", key: str = "", team: str = "") -> Saga:
+        """Open a saga, of a team where one is named; the same `key` returns the same one, refused if final (S8.4)."""
         self._require_open()
-        new = new_saga_id()
-        opened = opening(self._shop, caller, implicit=False, purpose=purpose, key=key)
-        known = await self._shop.log.saga_of_key(self._shop.settings.realm, caller.id, key) if key else None
-        if known is not None:
-            return await self._joined(known)
-        try:
-            return (await self._decide(new, lambda saga, _: () if saga.opened else (opened,))).saga
-        except SagaKeyTaken as taken:
-            return await self._joined(taken.saga_id)
-
-    async def _joined(self, known: str) -> Saga:
-        saga = await self._shop.log.load(known)
-        require_open(saga)
-        return saga
+        return await self._openings.begin(caller, purpose=purpose, key=key, team=team)
 
     async def commit(self, saga_id: str, *, by: str, accept_failed: Sequence[int] = ()) -> Saga:
         """Keep everything; idempotent.
@@ -307,14 +295,20 @@ class Engine:
         """What a person has paused, by tool."""
         return await self._shop.log.paused(self._shop.settings.realm)
 
-    async def open_sagas(self, caller: Caller, *, limit: int = 100) -> Sequence[SagaRow]:
-        """The caller's open sagas, this conversation's first, newest first (S1.4)."""
+    async def open_sagas(
+        self, caller: Caller, *, limit: int = 100, owners: Sequence[str | None] = ()
+    ) -> Sequence[SagaRow]:
+        """The caller's open sagas, or those of `owners` (None: everybody); this conversation's first, newest first."""
         realm, mine = self._shop.settings.realm, caller.conversation
-        rows = await self._shop.log.sagas(realm, caller=caller.id, open_only=True, limit=limit)
+        rows: list[SagaRow] = []
+        for owner in owners or (caller.id,):
+            rows += await self._shop.log.sagas(realm, caller=owner, open_only=True, limit=limit)
+        rows = sorted(rows, key=lambda row: (-row.opened_at, row.id))[:limit]
         if not mine:
             return rows
         ours = await self._shop.log.sagas(realm, caller=caller.id, conversation=mine, open_only=True, limit=limit)
-        return [*ours, *(row for row in rows if row.conversation != mine)][:limit]
+        named = {row.id for row in ours}
+        return [*ours, *(row for row in rows if row.id not in named)][:limit]
 
     async def decide_item(self, saga_id: str, decision: PersonDecision) -> Saga:
         """Append what a person decided about an attention item, and drive on.

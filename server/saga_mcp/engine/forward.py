@@ -20,7 +20,6 @@ from saga_mcp.domain.hiding import NOT_STORED, Hiding
 from saga_mcp.domain.repeats import (
     Asked,
     Join,
-    KnownReplies,
     NewStep,
     Replay,
     SendAgain,
@@ -50,7 +49,7 @@ from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.sealing import stored, with_secrets
 from saga_mcp.engine.supervise import Limits, Supervised, outcome_of, wait_for
-from saga_mcp.engine.ticket import AllowedCall, Arrival, AskingCall, Call, Order, Ticket
+from saga_mcp.engine.ticket import AllowedCall, AskingCall, Call, Order, Ticket
 from saga_mcp.engine.witness import BEFOREHAND, Witness
 from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.log.port import Decided
@@ -127,7 +126,7 @@ class Forward:
         call: list[Call] = []
 
         def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
-            call[:] = [self._call(saga, order, ticket.arrival)]
+            call[:] = [self._call(saga, order, ticket)]
             events = first_events(self._shop, saga, order, ticket.arrival, call[0], prepared.capture)
             if events and not (prepared.done or isinstance(call[0], AskingCall)):
                 raise _Unprepared  # admitted, and nothing of it stored: what is there now is read first
@@ -156,7 +155,7 @@ class Forward:
         facts = StepFacts(saga_id=ticket.saga_id, tool=order.pair.tool, number=0, key="", args=order.plan.args)
         return _Prepared(done=True, capture=await self._witness.before(order.pair, facts))
 
-    def _call(self, saga: Saga, order: Order, known: Arrival) -> Call:
+    def _call(self, saga: Saga, order: Order, ticket: Ticket) -> Call:
         if saga.opened and saga.realm != self._shop.settings.realm:
             raise SagaNotFound(saga.id)
         if order.allowed:
@@ -165,7 +164,7 @@ class Forward:
         if not saga.opened:
             return new
         require_open(saga)
-        replies = KnownReplies(alive=self._shop.owners.alive, received=known.received, lost=known.lost, due=known.due)
+        replies = ticket.known_replies(self._shop.owners.alive)
         repeat = repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
         return new if isinstance(repeat, NewStep) else repeat
 

@@ -45,6 +45,10 @@ class EngineSettings:
     """The agent may revert what its undos look at first."""
     audit_reads: bool = False
     """Read-only calls that name a saga are recorded in it (S11.2)."""
+    replay_window_s: float = 600.0
+    """For how long a reply over HTTP that nothing proves to be received may be repeated (S8.3)."""
+    running_steps: int = 0
+    """How many steps of one remote caller may run in this process; 0: any number."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +88,8 @@ class Caller:
     """The client's own name for the conversation, where it sends one (S1.5)."""
     call_id: str = ""
     """The client's own id of this call, where it sends one (S8.3)."""
+    remote: bool = False
+    """Over HTTP: a reply that was sent may be lost unseen (S8.1)."""
     report: Report | None = field(default=None, compare=False, repr=False)
     """Tells it how far this call has come; None: it did not ask."""
     ask: Ask | None = field(default=None, compare=False, repr=False)

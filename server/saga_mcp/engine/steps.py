@@ -10,7 +10,7 @@ from functools import partial
 import anyio
 from anyio.abc import TaskGroup
 
-from saga_mcp.domain.errors import ToolPaused
+from saga_mcp.domain.errors import LimitReached, ToolPaused
 from saga_mcp.domain.pausing import is_allowed
 from saga_mcp.domain.repeats import is_asked
 from saga_mcp.domain.state import Saga
@@ -19,6 +19,7 @@ from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.forward import Forward
 from saga_mcp.engine.port import Caller, CallReply, Receipt, SagaDriver
 from saga_mcp.engine.ticket import Order, Ticket
+from saga_mcp.engine.unproved import Unproved
 from saga_mcp.engine.waiting import settled
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.tools.port import Arguments
@@ -35,7 +36,8 @@ class Steps:
         self._forward = forward
         self._delivery = delivery
         self._tasks = tasks
-        self._running: set[Ticket] = set()
+        self._running: dict[Ticket, str] = {}
+        """Whose each is."""
         self._idle = anyio.Event()
 
     async def ended(self) -> None:
@@ -65,12 +67,20 @@ class Steps:
             within_s: how long a reply may take, in seconds.
         """
         secrets = {name: args.json[name] for name in order.plan.sealed}
-        ticket = Ticket(saga_id=saga_id, args=args, sealed=secrets, arrival=self._delivery.arrived(saga_id))
+        if caller.remote:
+            self._require_room(caller)
+        ticket = Ticket(
+            saga_id=saga_id,
+            args=args,
+            sealed=secrets,
+            arrival=self._delivery.arrived(saga_id),
+            unproved=Unproved(self._shop, saga_id) if caller.remote else None,
+        )
         if caller.report is not None:
             ticket.reports.append(caller.report)
         deadline = self._shop.clock.now() + within_s
         self._delivery.expect(ticket)
-        self._start(order, ticket)
+        self._start(order, ticket, caller)
         try:
             await ticket.wait(within_s, self._shop.clock)
             reply = await self._reply(ticket, deadline)
@@ -116,16 +126,27 @@ class Steps:
             if held is not None:
                 raise ToolPaused(step.tool, held.by, held.note)
 
-    def _start(self, order: Order, ticket: Ticket) -> None:
+    def _require_room(self, caller: Caller) -> None:
+        """Refuse a call of whom too many run here already, whether or not anybody still waits for those.
+
+        Raises:
+            LimitReached: they do.
+        """
+        most = self._shop.settings.running_steps
+        if most and sum(caller.id == other for other in self._running.values()) >= most:
+            what = f"{most} calls of yours are running already, which is the limit"
+            raise LimitReached(what, "Wait until one has ended, then make this call again.")
+
+    def _start(self, order: Order, ticket: Ticket, caller: Caller) -> None:
         async def run() -> None:
             try:
                 await self._forward.run(order, ticket)
             finally:
-                self._running.discard(ticket)
+                del self._running[ticket]
                 if not self._running:
                     self._idle.set()
 
-        self._running.add(ticket)
+        self._running[ticket] = caller.id
         self._tasks.start_soon(run)
 
     async def _reply(self, ticket: Ticket, deadline: float) -> CallReply:

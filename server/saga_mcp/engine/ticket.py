@@ -6,6 +6,7 @@ The request only waits on the ticket: giving up the wait changes nothing about t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
 from typing import TypeAlias
@@ -14,8 +15,8 @@ import anyio
 
 from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.events import SagaOpened, StepPlan
-from saga_mcp.domain.repeats import Repeat
-from saga_mcp.domain.state import Saga
+from saga_mcp.domain.repeats import KnownReplies, Repeat
+from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.port import Caller
@@ -59,6 +60,8 @@ class Ticket:
 
     saga_id: str
     arrival: Arrival = Arrival()
+    unproved: Callable[[Step], bool] | None = None
+    """See `domain.repeats.KnownReplies`."""
     args: Arguments | None = None
     """As the tool decoded them, for one attempt: what was sent once belongs to the tool."""
     sealed: JsonObject = field(default_factory=dict[str, JsonValue])
@@ -106,6 +109,13 @@ class Ticket:
     _withdrawn: bool = False
     _turn: Lock = field(default_factory=Lock)
     """The log may decide in a thread of its own."""
+
+    def known_replies(self, alive: Callable[[str], bool]) -> KnownReplies:
+        """What is known of the replies to earlier calls, for the decision what this one is."""
+        known = self.arrival
+        return KnownReplies(
+            alive=alive, received=known.received, lost=known.lost, due=known.due, unproved=self.unproved
+        )
 
     async def wait(self, within_s: float, clock: Clock) -> None:
         """Wait so many seconds for the outcome, and somewhat longer for the log to take the call at all."""
@@ -210,6 +220,7 @@ def plan_of(pair: Pair, args: JsonObject, step_key: str, caller: Caller, *, offe
         looks_after=pair.looks_after,
         step_key=step_key,
         call_id=caller.call_id,
+        caller=caller.id,
         offered=offered,
         secret=tuple(name for name in pair.secret if name in args),
         args=args,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -47,6 +47,14 @@ class _PairMissing(Exception):
     def __init__(self, pair_hash: str) -> None:
         self.pair_hash = pair_hash
         super().__init__(pair_hash)
+
+
+class LookFirst(Exception):
+    """A decision needs something of the log that is not in memory; it is looked up, and the decision runs again."""
+
+    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
+        self.look = look
+        super().__init__()
 
 
 class _VerdictMissing(Exception):
@@ -207,6 +215,8 @@ class Workshop:
                     return self._told(await self.log.decide(saga_id, decide_on))
                 except _PairMissing as missing:
                     await self._read_pair(missing.pair_hash)
+                except LookFirst as first:
+                    await first.look()
                 except _VerdictMissing as missing:
                     judged.add(missing.key)
                     # Authors' code: never where every process waits for the log.

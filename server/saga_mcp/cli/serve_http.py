@@ -1,0 +1,133 @@
+"""`saga-mcp serve --http`: many callers over streamable HTTP. Imported only where that is asked for."""
+
+from __future__ import annotations
+
+import gc
+import ipaddress
+import re
+import sys
+from dataclasses import replace
+from functools import partial
+
+import anyio
+
+from saga_mcp import app
+from saga_mcp.cli.injecting import InjectingCatalogue, Injection, notice
+from saga_mcp.config import LoadedConfig
+from saga_mcp.domain.errors import LogError
+from saga_mcp.edge.changes import ListChanges
+from saga_mcp.edge.http.gate import Callers, Gate
+from saga_mcp.edge.http.serving import Stopping, listen, serve_http
+from saga_mcp.edge.http.web import PATH, is_loopback, manager_of, security_of, web_of
+from saga_mcp.edge.server import build_server
+
+DEFAULT = "127.0.0.1:8000"
+_PORT = 8000
+_MOST = 65535
+_READY_WITHIN_S = 2.0
+_ADDRESS = re.compile(
+    r"(?:(?P<host>[A-Za-z_][\w.-]*|\d+(?:\.\d+){3})|\[(?P<v6>[0-9A-Fa-f:.]+)\])?(?::(?P<port>\d{1,5}))?|(?P<alone>\d{1,5})"
+)
+
+
+class WrongAddress(Exception):
+    """What stands after `--http` is no address, or one that may not be served."""
+
+
+def address_of(text: str) -> tuple[str, int]:
+    """Host and port of `HOST:PORT`, `HOST` or `PORT`; an IPv6 address stands in brackets.
+
+    Raises:
+        WrongAddress: it is none of these.
+    """
+    found = _ADDRESS.fullmatch(text)
+    port = int((found and (found["port"] or found["alone"])) or _PORT)
+    if found is None or port > _MOST:
+        raise WrongAddress(f'"{text}" is no address: say HOST:PORT, as in {DEFAULT}, or [::1]:8000')
+    return found["host"] or found["v6"] or "127.0.0.1", port
+
+
+def require_safe(loaded: LoadedConfig, host: str) -> None:
+    """Refuse to serve whoever comes by.
+
+    Raises:
+        WrongAddress: others reach the address, and the config does not tell them apart.
+    """
+    if not _is_local(host) and not loaded.shared.people.told_apart:
+        raise WrongAddress(
+            f"other machines reach {host}, and {loaded.path.name} does not say who may call: anybody could. "
+            "Make a token with `saga-mcp token NAME` and put its line into [auth.tokens], or name an authorisation "
+            "server in [auth.oauth]. Or serve this machine alone, with --http 127.0.0.1:8000. Nothing was started"
+        )
+
+
+def _is_local(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return is_loopback(host)
+
+
+async def serve(loaded: LoadedConfig, injections: tuple[Injection, ...], host: str, port: int) -> None:
+    """Serve until a signal arrives.
+
+    Raises:
+        OSError: the address cannot be had.
+        SagaError, LifespanFailed: as `app.open_app`.
+    """
+    settings, people = loaded.shared.http, loaded.shared.people
+    with listen(host, port) as listening:
+        port = listening.getsockname()[1]
+        url = settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
+        oauth = people.oauth and replace(people.oauth, audience=people.oauth.audience or url)
+        gate = Gate(people, oauth, url) if people.told_apart else None
+        changes, stopping = ListChanges(), Stopping()
+        around = partial(InjectingCatalogue.around, injections=injections)
+        async with app.open_app(loaded, tools_changed=changes.tell, around=around) as opened:
+
+            async def ready() -> str:
+                if stopping.begun:
+                    return "stopping"
+                if not opened.engine.works:
+                    return "others have taken over what this process drove: restart it"
+                with anyio.move_on_after(_READY_WITHIN_S):
+                    try:
+                        await opened.log.paused(loaded.settings.realm)
+                    except LogError:
+                        return "the saga log cannot be used"
+                    return ""
+                return "the saga log does not answer"
+
+            server = build_server(
+                opened.engine,
+                opened.catalogue,
+                changes=changes,
+                visitors=Callers(opened.engine, people),
+                notice=notice(injections),
+            )
+            manager = manager_of(server, settings)
+            web = web_of(
+                manager,
+                settings,
+                security_of(settings, host, port),
+                ready=ready,
+                guard=None if gate is None else gate.around,
+                routes=() if gate is None else gate.routes,
+            )
+            sys.stdout.write(f"saga-mcp serves MCP at http://{_shown(host)}:{port}{PATH}\n")
+            sys.stdout.flush()
+            gc.freeze()
+            gc.enable()
+            await serve_http(
+                web,
+                manager,
+                listening,
+                drain=opened.engine.drain,
+                drain_s=settings.drain_s,
+                stopping=stopping,
+                end_streams=changes.listening.close,
+            )
+
+
+def _shown(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
