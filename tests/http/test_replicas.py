@@ -83,7 +83,7 @@ async def _post(http: httpx2.AsyncClient, url: str, version: str, saga_id: str) 
     body = posted("reserve", item="a", mode="hang_before", saga_id=saga_id)
     headers = {**HEADERS, "MCP-Protocol-Version": version}
     if version == MODERN:
-        said = {"protocolVersion": MODERN, "clientCapabilities": {}}
+        said: dict[str, object] = {"protocolVersion": MODERN, "clientCapabilities": {}}
         body["params"]["_meta"] = {f"io.modelcontextprotocol/{name}": value for name, value in said.items()}
         headers |= {"Mcp-Method": "tools/call", "Mcp-Name": "reserve"}
     answer = await http.post(url, json=body, headers=headers)
@@ -121,8 +121,8 @@ async def test_after_the_window_an_equal_call_is_a_new_one(product: Product) -> 
 
 async def test_a_server_that_is_told_to_stop_answers_what_runs_first(product: Product) -> None:
     async with serving(product) as one, web() as http:
+        answers: list[httpx2.Response] = []
         async with anyio.create_task_group() as tasks:
-            answers: list[httpx2.Response] = []
 
             async def call() -> None:
                 posting = posted("reserve", item="a", mode="hang_before")

@@ -103,8 +103,7 @@ class SagaTable(Table):
     )
     replay_window_s: SecondsOrNone = Field(
         600.0,
-        description="over HTTP: how long a call that equals one whose answer may not have arrived gets that answer "
-        "again, instead of being made twice; a call after that answer is a new one",
+        description="over HTTP: so long gets a call that answer again which an equal one may not have received",
     )
     audit_reads: bool = Field(
         default=False,
