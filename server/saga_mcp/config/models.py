@@ -103,7 +103,7 @@ class SagaTable(Table):
     )
     replay_window_s: SecondsOrNone = Field(
         600.0,
-        description="over HTTP: so long gets a call that answer again which an equal one may not have received",
+        description="over HTTP: so long an equal call gets the stored answer if nothing shows that the first did",
     )
     audit_reads: bool = Field(
         default=False,
