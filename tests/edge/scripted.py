@@ -152,6 +152,7 @@ class Script:
     state: Saga | Exception = field(default_factory=lambda: Saga(id=SAGA_ID))
     rows: Sequence[SagaRow] = ()
     works: bool = True
+    driver_trouble: str = ""
     settings: EngineSettings = field(default_factory=lambda: EngineSettings(realm="test"))
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])
 

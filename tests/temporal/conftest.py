@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from tests.temporal.dev_server import DevServer, dev_server
+from tests.temporal.served import Realm
 
 
 @pytest.fixture(scope="session")
@@ -16,5 +18,5 @@ def temporal(tmp_path_factory: pytest.TempPathFactory) -> Generator[DevServer]:
 
 
 @pytest.fixture
-def realm() -> str:
-    return f"ledger-{secrets.token_hex(4)}"
+def realm(temporal: DevServer, database: Path) -> Realm:
+    return Realm(temporal, f"ledger-{secrets.token_hex(4)}", database)

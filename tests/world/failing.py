@@ -87,6 +87,12 @@ class LogAround:
     async def paused(self, realm: str) -> Mapping[str, Pause]:
         return await self.inner.paused(realm)
 
+    async def driver_of(self, realm: str) -> str:
+        return await self.inner.driver_of(realm)
+
+    async def name_driver(self, realm: str, name: str, *, was: str) -> str:
+        return await self.inner.name_driver(realm, name, was=was)
+
     async def hmac_key(self) -> bytes:
         return await self.inner.hmac_key()
 

@@ -40,6 +40,7 @@ class MemoryDatabase:
     pairs: dict[str, str] = field(default_factory=dict[str, str])
     locks: dict[tuple[str, str], StepLock] = field(default_factory=dict[tuple[str, str], StepLock])
     holders: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
+    drivers: dict[str, str] = field(default_factory=dict[str, str])
     pauses: dict[tuple[str, str], Pause] = field(default_factory=dict[tuple[str, str], Pause])
     watched_s: dict[str, float] = field(default_factory=dict[str, float])
     idle_from_s: dict[str, float] = field(default_factory=dict[str, float])
@@ -218,6 +219,16 @@ class MemoryLog:
     async def paused(self, realm: str) -> Mapping[str, Pause]:
         await anyio.lowlevel.checkpoint()
         return {tool: pause for (of_realm, tool), pause in self._database.pauses.items() if of_realm == realm}
+
+    async def driver_of(self, realm: str) -> str:
+        await anyio.lowlevel.checkpoint()
+        return self._database.drivers.get(realm, "")
+
+    async def name_driver(self, realm: str, name: str, *, was: str) -> str:
+        await anyio.lowlevel.checkpoint()
+        if self._database.drivers.get(realm, "") == was:
+            self._database.drivers[realm] = name
+        return self._database.drivers[realm]
 
     async def hmac_key(self) -> bytes:
         await anyio.lowlevel.checkpoint()

@@ -34,6 +34,9 @@ ME = Caller()
 
 Wrap = Callable[[SagaLog], SagaLog]
 
+usual_driver: DriverFactory = LocalDriver
+"""What drives where a test names no driver: other tests run the same over another one."""
+
 
 @dataclass(frozen=True)
 class Server:
@@ -116,7 +119,7 @@ async def served(  # noqa: PLR0913 - all but one with a default
     adjust: Callable[[DeclaredRegistry], DeclaredRegistry] | None = None,
     tools: ToolRegistry = ledger.registry,
     sender: AlertSender | None = None,
-    driver: DriverFactory = LocalDriver,
+    driver: DriverFactory | None = None,
     **changed: Any,  # noqa: ANN401 - the settings, which the dataclass checks
 ) -> AsyncGenerator[Server]:
     """Serve LEDGER, or other tools, until the block ends; then the process is gone as after a kill: nothing is drained.
@@ -129,7 +132,7 @@ async def served(  # noqa: PLR0913 - all but one with a default
         adjust: changes what the registry declares, as a config would.
         tools: what is served.
         sender: where alerts go; default: none are kept.
-        driver: makes what drives sagas to rest.
+        driver: makes what drives sagas to rest; default: `usual_driver`.
         changed: single settings to change.
     """
     settings = replace(settings, **changed)
@@ -147,7 +150,7 @@ async def served(  # noqa: PLR0913 - all but one with a default
                 log,
                 owners,
                 catalogue,
-                driver,
+                driver or usual_driver,
                 clock=clock or NotingClock(),
                 alerts=None if sender is None else (opened.outbox, sender),
             ) as engine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from saga_mcp.cli.items import Waiting, verbs, waiting
 from saga_mcp.cli.options import ask
 from saga_mcp.cli.output import Exit, Output, count
 from saga_mcp.domain import person_decisions
-from saga_mcp.domain.errors import LogError, Refused
+from saga_mcp.domain.errors import DriverUnavailable, LogError, Refused
 from saga_mcp.domain.values import ItemKind, JsonObject
 from saga_mcp.log.port import SagaLog
 
@@ -57,7 +58,7 @@ async def _retry_all(ground: Ground, wanted: Wanted, yes: bool, output: Output) 
         found = await _items(log, ground.realm, wanted.tool)
         left = sum(each.item.kind is ItemKind.UNDO_IN_DOUBT for each in await waiting(log, ground.realm))
     retried: list[_Retried] = []
-    alone = not ground.servers() and not wanted.detach
+    alone = not ground.servers() and not wanted.detach and ground.loaded.temporal is None
     if found:
         if not output.as_json:
             kinds = Counter(f"{each.item.tool}: {each.item.kind.value}" for each in found)
@@ -68,7 +69,7 @@ async def _retry_all(ground: Ground, wanted: Wanted, yes: bool, output: Output) 
                 try:
                     retried = [await _retry(opened, each, wanted) for each in found]
                     wait_s = wanted.wait_s if wanted.wait_s is not None else ALONE_WAIT_S if alone else 0.0
-                    with anyio.move_on_after(wait_s):
+                    with anyio.move_on_after(wait_s), contextlib.suppress(DriverUnavailable):
                         for saga_id in {each.item.saga_id for each in found} if wait_s else ():
                             await opened.engine.rest(saga_id)
                 finally:

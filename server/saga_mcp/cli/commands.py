@@ -16,6 +16,7 @@ from saga_mcp.cli import (
     attempt,
     check,
     doctor,
+    driver,
     export,
     look,
     pausing,
@@ -133,6 +134,7 @@ cli.command("doctor", short_help="Look for what could keep sagas from being driv
 cli.command("export", short_help="Print every event of a saga, one JSON object a line.")(export.export)
 cli.command("verify", short_help="Check that the saga log is as it was written.")(verify.verify)
 cli.command("prune", short_help="Remove sagas that ended long ago, and values not needed any more.")(prune.prune)
+cli.command("driver", short_help="Show or switch what brings sagas to rest.")(driver.driver)
 cli.command("worker", short_help="Drive sagas when Temporal says so.")(worker.worker)
 cli.command("token", short_help="Make a token for a caller over HTTP.")(token.token)
 cli.command("schema", short_help="Print the JSON Schema of saga.toml.")(export.schema)

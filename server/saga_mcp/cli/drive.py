@@ -17,13 +17,15 @@ from saga_mcp.cli.options import ask
 from saga_mcp.cli.output import Exit, Output
 from saga_mcp.domain.attention import summary
 from saga_mcp.domain.duties import busy
-from saga_mcp.domain.errors import LogError
+from saga_mcp.domain.errors import DriverUnavailable, LogError
 from saga_mcp.domain.hiding import hidden
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
+from saga_mcp.engine.drivers.named import LOCAL, TEMPORAL
 from saga_mcp.engine.engine import Engine
 from saga_mcp.log.port import SagaLog
 
+_NAMES = (LOCAL, TEMPORAL)
 ALONE_WAIT_S = 60.0
 """How long a command without a server drives by default."""
 DRAIN_S = 2.0
@@ -74,7 +76,7 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
     """
     output = Output(as_json)
     servers = ground.servers()
-    alone = not servers and not plan.detach and plan.drives
+    alone = not servers and not plan.detach and plan.drives and ground.loaded.temporal is None
     here = alone or plan.calls_tools
     wait_s = plan.wait_s if plan.wait_s is not None else ALONE_WAIT_S if alone else 0.0
     async with open_log(ground) as log:
@@ -96,8 +98,11 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
                     with anyio.CancelScope(shield=True):
                         await opened.engine.drain(DRAIN_S)
                         await opened.engine.alerted(ALERTS_S)
+        told = _told(ground, opened.engine)
     going_on = busy(saga)
-    driven_by = _driver(alone=alone, server=bool(servers))
+    driven_by = told[0] if told else _driver(alone=alone, server=bool(servers))
+    if going_on and told:
+        plan.said.append(told[1])
     _report(ground, plan, saga, output, driven_by=driven_by, foreseen=foreseen)
     if (going_on and wait_s) or (not going_on and not plan.reached(saga)):
         raise typer.Exit(Exit.FAILED)
@@ -109,7 +114,9 @@ async def _at_rest(opened: App, saga: Saga, wait_s: float, output: Output) -> Sa
         async with anyio.create_task_group() as tasks:
             if not output.as_json:
                 tasks.start_soon(_show_progress, opened, saga, output)
-            with contextlib.suppress(LogError):  # the load below meets it too, outside of the task group
+            with contextlib.suppress(
+                LogError, DriverUnavailable
+            ):  # the load below meets it too, outside of the task group
                 await opened.engine.rest(saga.id)
             tasks.cancel_scope.cancel()
     return await opened.log.load(saga.id)
@@ -138,6 +145,23 @@ async def _show_progress(opened: App, saga: Saga, output: Output) -> None:
                 last = line
 
 
+def _told(ground: Ground, engine: Engine) -> tuple[str, str] | None:
+    """Who drives instead of processes with this config, and what there is to say about it; None: they do."""
+    if engine.driven_otherwise:
+        name = engine.driven_otherwise
+        return (
+            name,
+            f'Recorded. This realm is driven by "{name}", not by what this config names: see `saga-mcp driver`.',
+        )
+    if ground.loaded.temporal is None:
+        return None
+    if engine.driver_trouble:
+        return TEMPORAL, (
+            f"Recorded. {engine.driver_trouble}: the servers and workers of this realm tell it once it is back."
+        )
+    return TEMPORAL, "Recorded. Temporal knows of it: a worker (`saga-mcp worker`) goes on with it."
+
+
 def _driver(*, alone: bool, server: bool) -> str:
     return "server" if server else "this command" if alone else "nobody"
 
@@ -160,9 +184,9 @@ def _report(
         )
         return
     output.text(*plan.said)
-    if going_on:
+    if going_on and driven_by not in _NAMES:
         output.text(_who_goes_on(ground, driven_by))
-    elif not plan.reached(saga):
+    elif not going_on and not plan.reached(saga):
         output.text(f"Recorded, and not where you wanted it: see `saga-mcp show {saga.id}` and `saga-mcp attention`.")
     output.text(f"{saga.id}  {summary(saga)}")
 

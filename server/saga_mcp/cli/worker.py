@@ -11,6 +11,7 @@ from typing import Annotated, Final, cast
 
 import anyio
 import typer
+from anyio.abc import TaskGroup
 
 from saga_mcp import app
 from saga_mcp.cli.ground import Ground, stand_on
@@ -18,6 +19,7 @@ from saga_mcp.cli.options import ConfigOption
 from saga_mcp.cli.output import CommandFailed, Exit
 from saga_mcp.edge.logging import LogLevel, configure_logging
 
+_LOOKS_EVERY_S: Final = 0.5
 _GRACE_S: Final = 10.0
 """How long undos under way may take to be recorded after a signal."""
 
@@ -48,7 +50,23 @@ def worker(
 
 async def _work(ground: Ground) -> None:
     async with app.open_app(ground.loaded, works=True) as opened:
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
-            async for _ in signals:
-                break
+        async with anyio.create_task_group() as waiting:
+            waiting.start_soon(_until_told, waiting)
+            while not opened.engine.driven_otherwise:  # noqa: ASYNC110 - it is read by the driver, which has no event for it
+                await anyio.sleep(_LOOKS_EVERY_S)
+            waiting.cancel_scope.cancel()
         await opened.engine.drain(_GRACE_S)
+        otherwise = opened.engine.driven_otherwise
+    if otherwise:
+        raise CommandFailed(
+            f'The sagas of realm {ground.realm} are driven by "{otherwise}" now, so this worker has ended. '
+            "`saga-mcp driver set temporal` switches back.",
+            code="driven_otherwise",
+        )
+
+
+async def _until_told(waiting: TaskGroup) -> None:
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
+        async for _ in signals:
+            break
+    waiting.cancel_scope.cancel()

@@ -20,6 +20,7 @@ SagaError
 │  ├─ CaptureFailed       what is there now could not be saved, so the call could not be undone
 │  ├─ ResourceHeld        another saga works on the same thing
 │  ├─ ToolPaused          a person has stopped all calls of the tool
+│  ├─ DrivenOtherwise     another driver brings the realm's sagas to rest
 │  ├─ RepeatRefused       the call equals an earlier one, and its tool must not run twice
 │  └─ ItemRefused         this verb does not fit what waits there
 ├─ DriverUnavailable      what brings sagas to rest cannot be told, or is not installed
@@ -56,6 +57,19 @@ class DriverUnavailable(SagaError):
     """What brings sagas to rest cannot be told what to do now. What is recorded is done once it can."""
 
     code: ClassVar[str] = "driver_unavailable"
+
+
+class DrivenOtherwise(Refused):
+    """Another driver brings the sagas of this realm to rest."""
+
+    code: ClassVar[str] = "driven_otherwise"
+
+    def __init__(self, realm: str, driver: str) -> None:
+        self.driver = driver
+        super().__init__(
+            f'The sagas of realm {realm} are driven by "{driver}": this process drives none. Nothing was changed. '
+            f"`saga-mcp driver` shows it, and `saga-mcp driver set` switches."
+        )
 
 
 class SagaNotFound(Refused):

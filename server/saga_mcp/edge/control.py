@@ -162,6 +162,8 @@ def _by(caller: Caller) -> str:
 def _told_of_rollback(desk: Desk, look: Look) -> types.CallToolResult:
     if look.saga.phase is Phase.COMPENSATING and not desk.service.works:
         return refusal("log_unavailable", wording.abort_only_recorded(look.saga), look=look)
+    if look.saga.phase is Phase.COMPENSATING and not look.needs_person and desk.service.driver_trouble:
+        return refusal("driver_unavailable", refusals.not_driven(look.saga.id, desk.service.driver_trouble), look=look)
     text = wording.trailing(look, 0, desk.names)
     return refusal("needs_person", text, look=look) if look.needs_person else _told(look, text)
 

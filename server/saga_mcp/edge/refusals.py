@@ -63,6 +63,20 @@ def log_unavailable(reason: str) -> str:
     return escape(f"{reason[:1].upper()}{reason[1:]}")
 
 
+def not_driven(saga_id: str, reason: str) -> str:
+    """The answer of an abort that is recorded, and that nobody can be told to carry out now.
+
+    Args:
+        saga_id: which saga.
+        reason: why not.
+    """
+    return (
+        f"[saga {saga_id} NOT UNDONE YET: the abort is recorded, and what carries it out cannot be reached now "
+        f"({escape(reason)[:_LONGEST_REFUSAL]}). It goes on by itself once that is back: do not undo anything "
+        "yourself. saga_status tells the end.]"
+    )
+
+
 def without_answer(code: str, number: int, tool: str) -> str:
     """The first sentence of a call that has no answer of its tool."""
     if code == "still_running":

@@ -25,6 +25,11 @@ class SagaService(Protocol):
         """Whether this process still does what is due."""
         ...
 
+    @property
+    def driver_trouble(self) -> str:
+        """Why rollbacks do not go on now; empty: they do."""
+        ...
+
     async def call(
         self,
         offered: str,

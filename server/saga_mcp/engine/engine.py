@@ -92,6 +92,11 @@ class Engine:
         return self._shop.claimed
 
     @property
+    def driven_otherwise(self) -> str:
+        """Name of the driver that has the realm, where it is not this process's; empty: it is."""
+        return self._shop.otherwise
+
+    @property
     def driver_trouble(self) -> str:
         """Why rollbacks do not go on now; empty: they do."""
         return self._driver.trouble

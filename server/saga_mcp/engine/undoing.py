@@ -353,7 +353,7 @@ class Undoing:
         turn = next_undo(saga)
         if turn is None or turn.part.tries or turn.part.spec.action is not PartAction.CALL:
             return ()
-        if self._stopping or not self._shop.claimed:
+        if self._stopping or not self._shop.claimed or self._shop.otherwise:
             return ()
         try:
             obstacle = self._obstacle(turn.step, turn.part, self._shop.pair_in_decision(turn.step))

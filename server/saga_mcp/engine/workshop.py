@@ -112,6 +112,10 @@ class Workshop:
     clock: Clock
     drives: bool
     """Whether this process drives sagas, or leaves that to whoever is alive."""
+    named: str = ""
+    """Name of its driver, under which it claims sagas."""
+    otherwise: str = ""
+    """Name of the driver that has the realm, where that is another one: then nothing is driven here (S12.2)."""
     tells: bool = False
     """Whether it says in its log what there is to tell (S10.6)."""
     in_hand: InHand = field(default_factory=InHand)
@@ -128,7 +132,7 @@ class Workshop:
     @property
     def driver(self) -> str:
         """The driver that new work names."""
-        return self.owners.me if self.drives else ""
+        return self.owners.me if self.drives and not self.otherwise else ""
 
     def key(self, saga: Saga, number: int) -> str:
         """The idempotency key of a step."""
@@ -198,7 +202,7 @@ class Workshop:
         """
 
         def decide_on(saga: Saga) -> Decision:
-            return Decision(events=decider(saga, self.driving(saga)), pairs=pairs)
+            return Decision(events=decider(saga, self.driving(saga)), pairs=pairs, driver=self.named)
 
         return await self.append(saga_id, decide_on, settle_within_s=settle_within_s)
 

@@ -46,6 +46,8 @@ class Decision:
     pairs: tuple[PairRow, ...] = ()
     opens: Opening | None = None
     """Only beside events of its own, which tell who was first."""
+    driver: str = ""
+    """Name of the driver that it is made for: a claim of it counts only where that is the realm's (S12.2)."""
 
 
 Decide: TypeAlias = Callable[[Saga], Decision]
@@ -157,6 +159,7 @@ class SagaLog(Protocol):
             Refused: what `decide` raised. Nothing was stored.
             ResourceHeld: an intent among the events takes hold of what another saga holds. Nothing was stored.
             ToolPaused: an intent among the events calls what is paused. Nothing was stored.
+            DrivenOtherwise: a driver claims a saga that another one drives. Nothing was stored.
             LogUnavailable: nothing was stored.
             AppendUnsettled: it is not known whether it was stored; ask `stored` before anything else is made of it.
             LogConflict: other processes kept winning. Nothing was stored.
@@ -256,6 +259,14 @@ class SagaLog(Protocol):
 
     async def paused(self, realm: str) -> Mapping[str, Pause]:
         """What is paused in the realm, by tool."""
+        ...
+
+    async def driver_of(self, realm: str) -> str:
+        """Name of the driver that brings the realm's sagas to rest; empty: none has been named yet (S12.2)."""
+        ...
+
+    async def name_driver(self, realm: str, name: str, *, was: str) -> str:
+        """Name the realm's driver, if `was` still is the name; return the name that holds then."""
         ...
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:

@@ -14,7 +14,8 @@ import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import busy, duties
-from saga_mcp.domain.errors import LogConflict, LogUnavailable, SagaQuarantined
+from saga_mcp.domain.errors import DrivenOtherwise, LogConflict, LogUnavailable, SagaQuarantined
+from saga_mcp.engine.drivers.named import LOCAL, Named
 from saga_mcp.engine.drivers.rounds import TROUBLE, Course, Rounds
 from saga_mcp.engine.port import Allowances, Resender
 from saga_mcp.engine.supervise import wait_for
@@ -38,6 +39,7 @@ class LocalDriver:
     def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
         self._shop = workshop
         self._tasks = tasks
+        self._named = Named(workshop, LOCAL)
         self._rounds = Rounds(workshop, tasks)
         self._drives: dict[str, _Drive] = {}
         self._trouble: dict[str, tuple[int, float]] = {}
@@ -75,7 +77,7 @@ class LocalDriver:
         drive = self._drives.get(saga_id)
         if drive is not None:
             drive.course.wake.set()
-        elif self._shop.drives and not self._stopping:
+        elif self._shop.drives and not self._shop.otherwise and not self._stopping:
             drive = self._drives[saga_id] = _Drive()
             self._watched.set()
             self._tasks.start_soon(self._run, saga_id, drive)
@@ -109,7 +111,7 @@ class LocalDriver:
         except SagaQuarantined as error:
             _log.error("saga_quarantined", saga_id=saga_id, reason=error.reason)
             self._leave_alone(saga_id)
-        except (LogUnavailable, LogConflict) as error:
+        except (LogUnavailable, LogConflict, DrivenOtherwise) as error:
             _log.warning("log_unavailable", saga_id=saga_id, reason=str(error))
             self._leave_alone(saga_id)
         except Exception:  # noqa: BLE001 - a bug in driving one saga must not end the others; the scan comes back to it
@@ -124,7 +126,7 @@ class LocalDriver:
         self._trouble[saga_id] = (times, self._shop.clock.now() + TROUBLE.delay_s(times))
 
     async def _drive(self, saga_id: str, course: Course) -> None:
-        while not self._stopping and self._shop.claimed:
+        while not self._stopping and self._shop.claimed and await self._named.has_realm():
             look = await self._rounds.look(saga_id, course)
             if not look.ours:
                 return  # somebody living drives it
@@ -169,8 +171,10 @@ class LocalDriver:
                 _log.error("claim_lost", owner=self._shop.owners.me)
                 return
             try:
-                for row in await self._shop.log.busy_sagas(self._shop.settings.realm):
-                    await self._look_after(row)
+                rows = await self._shop.log.busy_sagas(self._shop.settings.realm)
+                if rows and await self._named.has_realm():
+                    for row in rows:
+                        await self._look_after(row)
             except LogUnavailable as error:
                 _log.warning("log_unavailable", reason=str(error))
             except Exception:  # noqa: BLE001 - the scan goes on for ever
@@ -184,7 +188,7 @@ class LocalDriver:
         except SagaQuarantined as error:
             _log.error("saga_quarantined", saga_id=row.id, reason=error.reason)
             self._leave_alone(row.id)
-        except LogConflict as error:
+        except (LogConflict, DrivenOtherwise) as error:
             _log.warning("log_unavailable", saga_id=row.id, reason=str(error))
             self._leave_alone(row.id)
         except LogUnavailable:

@@ -38,6 +38,7 @@ from saga_mcp.log.chain import START
 from saga_mcp.log.codec import dump_json
 from saga_mcp.log.port import Append, Decide, Decided, Opening, PairRow, SagaKeyTaken
 from saga_mcp.log.sealing import LogKeyMissing
+from saga_mcp.log.sql.drivers import Drivers
 from saga_mcp.log.sql.folds import Fold, Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
@@ -106,6 +107,7 @@ class Batches:
         self._outbox = OutboxRows(dialect)
         self._keeps_alerts = outbox
         self._pauses = Pauses()
+        self._drivers = Drivers()
         self._meta = Hot(select(log_meta.c.epoch, log_meta.c.pauses, _keys(dialect)), dialect)
         self._key = _insert_new(log_key, dialect)
         self._wipe = Hot(update(saga_event).where(saga_event.c.saga_id == bindparam("of_saga")), dialect, [*NO_VALUES])
@@ -175,7 +177,9 @@ class Batches:
             raise CommitUnsettled(written, written.mark, error) from error
 
     def _write(self, connection: Connection, requests: Sequence[tuple[str, Decide]], batch_id: str) -> Written:
-        self._pauses.refresh(connection, self.checked(connection))
+        change = self.checked(connection)
+        self._pauses.refresh(connection, change)
+        self._drivers.refresh(connection, change)
         by_saga: dict[str, list[int]] = {}
         for index, (saga_id, _) in enumerate(requests):
             by_saga.setdefault(saga_id, []).append(index)
@@ -276,6 +280,7 @@ class Batches:
                 told = alerts(state, then)
                 rows, head = self._rows.written(Fold(state, draft.head), decision.events, at=at, batch_id=batch_id)
                 take(then, decision.events)
+                self._drivers.check(then.realm, decision.events, decision.driver)
                 opened: list[_Draft] = []
                 if decision.opens is not None:
                     opened.append(self._opened(decision.opens, batch_id, at))

@@ -26,7 +26,7 @@ from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.owners import FileOwners, directory_of
 from saga_mcp.log.port import Append, Decide, Decided, Decision, Owners, PairRow, Record, SagaRow, StepLock
 from saga_mcp.log.sealing import Keyring
-from saga_mcp.log.sql import files, keeping, pauses, reads
+from saga_mcp.log.sql import drivers, files, keeping, pauses, reads
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.connect import SETUP_WAIT_S
 from saga_mcp.log.sql.database import Database
@@ -298,6 +298,18 @@ class SqlSagaLog:
     async def paused(self, realm: str) -> Mapping[str, Pause]:
         """See `SagaLog.paused`."""
         return await self._read(lambda connection: pauses.paused(connection, realm))
+
+    async def driver_of(self, realm: str) -> str:
+        """See `SagaLog.driver_of`."""
+        return await self._read(lambda connection: drivers.named(connection, realm))
+
+    async def name_driver(self, realm: str, name: str, *, was: str) -> str:
+        """See `SagaLog.name_driver`."""
+        named = await self._writer.aside(
+            lambda connection: drivers.put(connection, self._database.alone, realm, was, name)
+        )
+        self._tell()
+        return named
 
     async def observe(self, realm: str, seen: float, seconds: float) -> float:
         """See `SagaLog.observe`."""

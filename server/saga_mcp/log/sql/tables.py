@@ -25,7 +25,7 @@ from sqlalchemy import (
     text,
 )
 
-EPOCH: Final = 10
+EPOCH: Final = 11
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()
@@ -179,6 +179,15 @@ pause: Final = Table(
     sqlite_with_rowid=False,
 )
 """Tools that a person has paused."""
+
+driver: Final = Table(
+    "saga_driver",
+    metadata,
+    Column("realm", String, primary_key=True),
+    Column("name", String, nullable=False),
+    sqlite_with_rowid=False,
+)
+"""Which driver brings a realm's sagas to rest (S12.2)."""
 
 outbox: Final = Table(
     "saga_outbox",

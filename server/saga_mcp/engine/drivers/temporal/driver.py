@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import busy, duties
 from saga_mcp.domain.errors import DriverUnavailable, LogConflict, LogUnavailable, SagaQuarantined
+from saga_mcp.engine.drivers.named import TEMPORAL, Named
 from saga_mcp.engine.drivers.rounds import Rounds
 from saga_mcp.engine.drivers.temporal.errands import Errands
 from saga_mcp.engine.drivers.temporal.waking import Send, WakeUps
@@ -59,7 +60,8 @@ class TemporalDriver:
         self._hands = hands
         self._brief = brief
         self._wake_ups = WakeUps(send, workshop.clock)
-        self._errands = Errands(workshop, tasks)
+        self._named = Named(workshop, TEMPORAL)
+        self._errands = Errands(workshop, tasks, self._named)
         self._seen: dict[str, _Seen] = {}
         self._stopping = False
         if hands is None:
@@ -93,8 +95,11 @@ class TemporalDriver:
 
     async def wake(self, saga_id: str) -> None:
         """Have Temporal drive the saga; does not wait until it knows, but in a command that ends soon."""
-        self._wake_ups.add(saga_id)
-        if self._brief:
+        if self._brief and not await self._named.has_realm():
+            return
+        if not self._shop.otherwise:
+            self._wake_ups.add(saga_id)
+        if self._brief and not self._wake_ups.trouble:  # the realm's servers and workers find it in the log
             with anyio.move_on_after(_SENT_WITHIN_S):
                 await self._wake_ups.round()
 
@@ -121,7 +126,8 @@ class TemporalDriver:
                 _log.error("claim_lost", owner=self._shop.owners.me)
                 return
             try:
-                rows = await self._shop.log.busy_sagas(self._shop.settings.realm)
+                ours = await self._named.has_realm()
+                rows = await self._shop.log.busy_sagas(self._shop.settings.realm) if ours else ()
                 for row in rows:
                     await self._look_after(row)
                 known = {row.id for row in rows}

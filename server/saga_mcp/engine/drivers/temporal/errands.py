@@ -17,8 +17,9 @@ import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import RunUndo, duties
-from saga_mcp.domain.errors import SagaNotFound, SagaQuarantined
+from saga_mcp.domain.errors import DrivenOtherwise, SagaNotFound, SagaQuarantined
 from saga_mcp.domain.state import Saga
+from saga_mcp.engine.drivers.named import Named
 from saga_mcp.engine.drivers.rounds import Course, Rounds, Slot
 from saga_mcp.engine.drivers.temporal.messages import Turn
 from saga_mcp.engine.port import Allowances, Resender
@@ -53,8 +54,9 @@ class _Errand:
 class Errands:
     """The turns of this worker."""
 
-    def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
+    def __init__(self, workshop: Workshop, tasks: TaskGroup, named: Named) -> None:
         self._shop = workshop
+        self._named = named
         self._tasks = tasks
         self.rounds = Rounds(workshop, tasks, assigned=True)
         self._going: dict[str, _Errand] = {}
@@ -104,7 +106,7 @@ class Errands:
     async def _run(self, saga_id: str, errand: _Errand) -> None:
         try:
             errand.turn = await self._turn(saga_id, errand.course)
-        except (SagaQuarantined, SagaNotFound) as error:
+        except (SagaQuarantined, SagaNotFound, DrivenOtherwise) as error:
             _log.error("saga_not_driven", saga_id=saga_id, reason=str(error))
             errand.turn = Turn(rests=True)
         except Exception as error:  # noqa: BLE001 - raised to the activity; others go on
@@ -117,6 +119,8 @@ class Errands:
         clock = self._shop.clock
         until = clock.now() + _TURN_S
         while not self.stopping.is_set() and self._shop.claimed:
+            if not await self._named.has_realm():
+                return Turn(rests=True)  # with the next switch every saga that is due is told of anew
             look = await self.rounds.look(saga_id, course)
             if look.acted:
                 if clock.now() > until:
