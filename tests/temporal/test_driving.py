@@ -17,6 +17,7 @@ from saga_mcp.domain.values import ItemKind, Phase, StepState
 from saga_mcp.engine.clock import SystemClock
 from saga_mcp.engine.drivers.temporal.driver import TemporalDriver
 from saga_mcp.engine.drivers.temporal.errands import NotOurs
+from saga_tools import ToolRegistry
 
 
 def driver_of(server: Server) -> TemporalDriver:
@@ -222,3 +223,52 @@ async def test_a_log_that_is_away_for_a_while_puts_a_turn_off(realm: Realm, worl
         assert (await server.abort(saga_id)).phase is Phase.COMPENSATED
     assert world.standing == []
     assert away == [0]
+
+
+async def test_the_driving_moves_from_a_living_worker_to_the_one_whose_turn_it_is(realm: Realm, world: World) -> None:
+    world.plan(release=["give_up", "ok"])
+    async with realm.serving() as server, realm.working() as first:
+        saga_id = await reserved(server, "a")
+        await server.abort(saga_id)
+        assert (await server.engine.saga(saga_id)).driver == first.owner
+        async with realm.working() as second:
+            await server.engine.decide_item(
+                saga_id, lambda saga, driving: retry(saga, 1, by="ada", note="", driving=driving)
+            )
+            await driver_of(second)._errands.take_turn(saga_id, {})  # pyright: ignore[reportPrivateUsage]  # see above
+            await server.rest(saga_id)
+            assert (await server.history(saga_id)).count("UndoSucceeded") == 1
+    assert len(world.did("release")) == 1
+
+
+async def test_a_worker_that_lacks_a_tool_leaves_the_saga_to_one_that_has_it(realm: Realm, world: World) -> None:
+    async with realm.serving(reply_within_s=0.1) as server:
+        saga_id = await reserved(server, "a")
+        async with realm.working(tools=ToolRegistry()) as poor:
+            await server.abort(saga_id)
+            flow = await realm.workflow(saga_id)
+
+            async def told() -> bool:
+                try:
+                    [activity] = (await flow.describe()).raw_description.pending_activities
+                except (RPCError, ValueError):
+                    return False
+                return "not available in this config" in activity.last_failure.message
+
+            await eventually(told)
+            assert await server.items(saga_id) == ()
+            async with realm.working() as rich:
+                await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
+                assert rich.owner != poor.owner
+    assert world.standing == []
+
+
+async def test_what_no_worker_has_a_tool_for_is_a_persons_in_the_end(realm: Realm, world: World) -> None:
+    async with realm.serving(reply_within_s=0.1) as server:
+        saga_id = await reserved(server, "a")
+        await server.abort(saga_id)
+    async with realm.working(tools=ToolRegistry()) as poor:
+        await driver_of(poor)._errands.take_turn(saga_id, {}, makes_do=True)  # pyright: ignore[reportPrivateUsage]  # see above
+        [item] = await poor.items(saga_id)
+        assert item.kind in {ItemKind.DEAD_LETTER, ItemKind.TARGET_CHANGED}
+    assert world.sent("release") == []

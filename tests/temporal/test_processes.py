@@ -175,7 +175,9 @@ async def test_a_process_of_another_driver_drives_nothing_and_a_switch_ends_the_
         async with product.serve() as client:
             saga_id = await reserved(client, "a")
             assert (await client.call("saga_abort", saga_id=saga_id)).is_error is False
-            assert [line.pid for line in product.world.did("release")] == [worker.process.pid]
+            assert [line.pid for line in product.world.did("release")] == [worker.process.pid], (
+                worker.log.read_text() + client.log
+            )
             code, said = await product.run("driver")
             assert code == 0
             assert 'says `driver = "local"`' in said

@@ -158,9 +158,13 @@ class Rounds:
     async def take(self, saga_id: str) -> Saga:
         """The state now, with the work of dead owners recorded and the driving ours where nobody living has it."""
         saga = await self._shop.log.load(saga_id)
-        if any(self.dead(owner) for owner in owners(saga)) or not saga.driver:
+        assigned = self._assigned
+        wanted = saga.driver != self._shop.owners.me and duties(saga) if assigned else not saga.driver
+        if wanted or self.orphaned(saga):
             lasting = await self._lasting(saga)
-            decided = await self._shop.decide(saga_id, lambda now, driving: take_over(now, driving, self.dead, lasting))
+            decided = await self._shop.decide(
+                saga_id, lambda now, driving: take_over(now, driving, self.dead, lasting, assigned=assigned)
+            )
             return decided.saga
         return saga
 
