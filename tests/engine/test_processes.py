@@ -212,11 +212,11 @@ async def test_a_saga_whose_recovery_meets_a_bug_does_not_stop_the_others(
         await eventually(lambda: len(world.did("reserve")) == 4)
 
     def broken(
-        saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: frozenset[Attempt]
+        saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: frozenset[Attempt], *, assigned: bool
     ) -> tuple[Event, ...]:
         if saga.id == ids[-1]:
             raise ZeroDivisionError
-        return take_over(saga, driving, dead, lasting)
+        return take_over(saga, driving, dead, lasting, assigned=assigned)
 
     monkeypatch.setattr("saga_mcp.engine.drivers.rounds.take_over", broken)
     async with served(database) as server:

@@ -180,7 +180,7 @@ async def test_a_turn_that_temporal_has_given_up_goes_on_and_is_waited_for(realm
         async with anyio.create_task_group() as activities:
             await server.abort(saga_id)
             await eventually(lambda: len(world.sent("release")) == 1)
-            activities.start_soon(errands.take_turn, saga_id, {})
+            activities.start_soon(lambda: errands.take_turn(saga_id, {}))
             await anyio.sleep(0.05)
             activities.cancel_scope.cancel()
         assert (await server.engine.saga(saga_id)).step(1).state is StepState.COMPENSATING
