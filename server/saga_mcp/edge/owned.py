@@ -70,6 +70,11 @@ class OwnedSagas:
         return self._service.settings
 
     @property
+    def driver_trouble(self) -> str:
+        """See `Engine`."""
+        return self._service.driver_trouble
+
+    @property
     def works(self) -> bool:
         """See `Engine`."""
         return self._service.works
