@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,13 +14,14 @@ from tests.world.failing import LogAround
 from tests.world.memory import MemoryDatabase, MemoryLog
 
 from saga_mcp.domain.errors import LogConflict, LogUnavailable
+from saga_mcp.domain.living import Life
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.clock import SystemClock
 from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
-from saga_mcp.log.port import Append, AppendUnsettled, Decide, Decided, Decision, PairRow, SagaRow
+from saga_mcp.log.port import Append, AppendUnsettled, Claim, Decide, Decided, Decision, PairRow, SagaRow
 
 FAULTS = ("refused", "stored and not known", "lost and not known", "lost to others")
 
@@ -50,8 +51,18 @@ class Alive:
     fates: dict[str, Fate]
     me: str
 
-    def alive(self, owner: str) -> bool:
-        return owner in self.fates and not self.fates[owner].dead
+    @property
+    def standing(self) -> Claim:
+        return Claim.LOST if self.fates[self.me].dead else Claim.HELD
+
+    @property
+    def trouble(self) -> str:
+        return ""
+
+    async def look(self, owners: Collection[str]) -> Mapping[str, Life]:
+        return {
+            owner: Life.LIVES if owner in self.fates and not self.fates[owner].dead else Life.DEAD for owner in owners
+        }
 
     def mark(self) -> Path:
         raise NotImplementedError  # nothing here is started

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -212,11 +213,15 @@ async def test_a_saga_whose_recovery_meets_a_bug_does_not_stop_the_others(
         await eventually(lambda: len(world.did("reserve")) == 4)
 
     def broken(
-        saga: Saga, driving: Driving, dead: Callable[[str], bool], lasting: frozenset[Attempt], *, assigned: bool
+        saga: Saga,
+        driving: Driving,
+        dead: Callable[[str], bool],
+        lasting: frozenset[Attempt],
+        **of: Any,  # noqa: ANN401 - passed on
     ) -> tuple[Event, ...]:
         if saga.id == ids[-1]:
             raise ZeroDivisionError
-        return take_over(saga, driving, dead, lasting, assigned=assigned)
+        return take_over(saga, driving, dead, lasting, **of)
 
     monkeypatch.setattr("saga_mcp.engine.drivers.rounds.take_over", broken)
     async with served(database) as server:

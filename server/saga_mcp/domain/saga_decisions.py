@@ -320,20 +320,25 @@ def take_over(
     lasting: Collection[Attempt] = (),
     *,
     assigned: bool = False,
+    unproved: Collection[str] = (),
+    stalled: Collection[str] = (),
 ) -> tuple[Event, ...]:
     """Record what became of a dead process's work, and drive the saga from now on; none where somebody living does.
 
     Args:
         saga: the current state.
         driving: who takes over.
-        dead: whether an owner id is proved dead.
+        dead: whether an owner id counts as dead.
         lasting: see `lost`.
         assigned: whoever sees to it that one process at a time drives a saga has given it to this one.
+        unproved: see `lost`.
+        stalled: owners that live and drive nothing any more (S10.5).
     """
-    if not assigned and saga.driver != driving.driver and saga.driver and not dead(saga.driver):
+    driven = saga.driver not in {"", driving.driver, *stalled} and not dead(saga.driver)
+    if driven and not assigned:
         # A living driver may still hold a step of a process that died.
-        return lost(saga, dead, driving.bind, lasting)
+        return lost(saga, dead, driving.bind, lasting, unproved)
     draft = Draft(saga)
     draft.add_all(claim(saga, driving.driver))
-    draft.add_all(lost(draft.saga, dead, driving.bind, lasting))
+    draft.add_all(lost(draft.saga, dead, driving.bind, lasting, unproved))
     return draft.close(driving)

@@ -18,17 +18,24 @@ from saga_mcp.domain.values import StepState
 _REASON = "owner_lost"
 
 
-def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind, lasting: Collection[Attempt] = ()) -> tuple[Event, ...]:
-    """What became of actions whose owner is proved dead.
+def lost(
+    saga: Saga,
+    dead: Callable[[str], bool],
+    bind: Bind,
+    lasting: Collection[Attempt] = (),
+    unproved: Collection[str] = (),
+) -> tuple[Event, ...]:
+    """What became of actions whose owner is dead.
 
     A tool that runs inside the process that calls it, or in a child of it, has ended with it. One that runs elsewhere
     counts as running up to its hard deadline (S3.3).
 
     Args:
         saga: the current state.
-        dead: whether an owner id is proved dead.
+        dead: whether an owner id counts as dead.
         bind: builds the undo of a step that falls in doubt, without a result (S6.1).
-        lasting: attempts that run elsewhere, and whose hard deadline has not passed.
+        lasting: attempts that may go on, and whose hard deadline has not passed.
+        unproved: owners whose death is only assumed: nothing of theirs is known to have ended.
     """
     draft = Draft(saga)
     driving = Driving(driver=saga.driver, bind=bind)
@@ -39,7 +46,7 @@ def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind, lasting: Collectio
             draft.add_all(
                 goes_on(draft.saga, now.number, reason=_REASON, driving=driving)
                 if lasts
-                else _lost_step(draft.saga, now, driving)
+                else _lost_step(draft.saga, now, driving, proved=now.owner not in unproved)
             )
     if saga.undoing:
         number = saga.undoing
@@ -54,9 +61,9 @@ def lost(saga: Saga, dead: Callable[[str], bool], bind: Bind, lasting: Collectio
     return draft.drafted()
 
 
-def _lost_step(saga: Saga, step: Step, driving: Driving) -> tuple[Event, ...]:
+def _lost_step(saga: Saga, step: Step, driving: Driving, *, proved: bool) -> tuple[Event, ...]:
     if step.running:
-        ended = not step.plan.outlives_us
+        ended = proved and not step.plan.outlives_us
         return run_lost(saga, step.number, reason=_REASON, end_known=ended, driving=driving)
     return _ended_between_attempts(saga, step, driving)
 

@@ -7,7 +7,7 @@ then. What was acknowledged and not yet removed when a process dies is sent once
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, Protocol
 
 import anyio
@@ -15,6 +15,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.errors import LogConflict, LogUnavailable, SagaQuarantined
+from saga_mcp.domain.living import Life
 from saga_mcp.domain.saga_decisions import park_alerts
 from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.workshop import Workshop
@@ -67,10 +68,11 @@ class Alerting:
 
     async def watch(self) -> None:
         """Deliver for ever after. Once this process counts as dead, others do it (S3.5)."""
-        while self._shop.claimed:
+        while not self._shop.claim_lost:
             self._ended = anyio.Event()
             try:
-                await self._look()
+                if self._shop.claimed:
+                    await self._look()
             except LogUnavailable as error:
                 _log.warning("log_unavailable", reason=str(error))
             except Exception:  # noqa: BLE001 - the watch goes on for ever
@@ -89,14 +91,14 @@ class Alerting:
         found: list[PendingAlert] = []
         if room > 0 and self._shop.clock.now() >= self._not_before:
             heads = await self._outbox.due(self._shop.settings.realm, self._shop.clock.wall(), limit=_LOOK)
-            found = self._free(heads)[:room]
+            found = self._free(heads, await self._shop.lives({head.owner for head in heads} - {""}))[:room]
         for head in found:
             self._sending.add(head.saga_id)
             self._tasks.start_soon(self._deliver, head)
         if not self._sending:
             self._rested.set()
 
-    def _free(self, heads: Sequence[PendingAlert]) -> list[PendingAlert]:
+    def _free(self, heads: Sequence[PendingAlert], lives: Mapping[str, Life]) -> list[PendingAlert]:
         """Those that nobody else is sending now."""
         now, me = self._shop.clock.now(), self._shop.owners.me
         known, self._claims = self._claims, {}
@@ -104,7 +106,7 @@ class Alerting:
         for head in heads:
             if head.saga_id in self._sending:
                 continue
-            if head.owner and head.owner != me and self._shop.owners.alive(head.owner):
+            if head.owner and head.owner != me and not lives[head.owner].is_gone:
                 claim = (head.id, head.attempts, head.owner)
                 since = self._claims[claim] = known.get(claim, now)
                 if now - since < _STUCK_AFTER_S:

@@ -386,8 +386,4 @@ class Engine:
             message = "This server is shutting down. Nothing was stored and nothing was sent. Try again in a moment."
             raise LogUnavailable(message)
         if not self._shop.claimed:
-            message = (
-                "The file that shows other processes that this server lives was removed, so they take its work over. "
-                "Nothing was stored and nothing was sent. Restart the server."
-            )
-            raise LogUnavailable(message)
+            raise LogUnavailable(self._shop.owners.trouble)

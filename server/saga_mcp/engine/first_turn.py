@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from saga_mcp.domain.events import StepPlan
 from saga_mcp.domain.ids import ENTROPY_BYTES, saga_id
+from saga_mcp.domain.living import Life
 from saga_mcp.domain.repeats import is_acknowledged
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase
@@ -85,15 +86,16 @@ class FirstTurns:
             if row.steps != 1:
                 continue
             saga = await self._shop.log.load(row.id)
-            if self._is_first_sending(saga, plan):
+            if await self._is_first_sending(saga, plan):
                 return saga.id
         return None
 
-    def _is_first_sending(self, saga: Saga, plan: StepPlan) -> bool:
+    async def _is_first_sending(self, saga: Saga, plan: StepPlan) -> bool:
         if not saga.implicit or saga.phase is not Phase.ACTIVE or len(saga.steps) != 1:
             return False
         step = saga.step(1)
         if not step.plan.same_call(plan):
             return False
-        gone = not is_acknowledged(saga, step) and not self._shop.owners.alive(step.owner)
-        return step.running or step.reply_lost or gone or self._delivery.lost_of(saga.id, 1)
+        if step.running or step.reply_lost or self._delivery.lost_of(saga.id, 1):
+            return True
+        return not is_acknowledged(saga, step) and await self._shop.life(step.owner) is Life.DEAD

@@ -5,6 +5,7 @@ Each step runs in a task of the engine. The request that asked for it holds a `T
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
@@ -62,7 +63,7 @@ from saga_mcp.tools.unsent import Unsent
 _log = structlog.get_logger(__name__)
 
 _PAUSED_S = 2.0
-"""Between two looks whether a tool is still paused."""
+"""Between two looks whether a call may go out by now."""
 
 
 class _Unprepared(Exception):
@@ -164,7 +165,7 @@ class Forward:
         if not saga.opened:
             return new
         require_open(saga)
-        replies = ticket.known_replies(self._shop.owners.alive)
+        replies = ticket.known_replies(self._shop.alive_in_decision)
         repeat = repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
         return new if isinstance(repeat, NewStep) else repeat
 
@@ -279,17 +280,16 @@ class Forward:
         made = ticket.saga.step(ticket.number).attempts if ticket.saga is not None else 1
         delay_s = self._shop.clock.jitter(pair.retry.delay_s(max(made, 1)))
         me = self._shop.owners.me
-        while not await wait_for(self._stopping, delay_s, self._shop.clock) and self._shop.claimed:
-            try:
-                # Nothing is sent before this is stored; given up, the step would stay between two attempts for ever.
-                decided = await self._shop.record(
-                    ticket.saga_id, lambda saga, _: attempt_again(saga, ticket.number, me)
-                )
-            except ToolPaused:
-                delay_s = _PAUSED_S
-            else:
-                ticket.saga = decided.saga
-                return decided.before.seq != decided.saga.seq
+        while not await wait_for(self._stopping, delay_s, self._shop.clock) and not self._shop.claim_lost:
+            delay_s = _PAUSED_S
+            if self._shop.claimed:
+                with contextlib.suppress(ToolPaused):
+                    # Nothing is sent before this is stored; given up, the step would stay between attempts for ever.
+                    decided = await self._shop.record(
+                        ticket.saga_id, lambda saga, _: attempt_again(saga, ticket.number, me)
+                    )
+                    ticket.saga = decided.saga
+                    return decided.before.seq != decided.saga.seq
         return False
 
     async def _attempt(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:

@@ -69,8 +69,8 @@ class StepLocks:
             raise ResourceHeld(order.pair.tool, holder.saga_id, resource, waits=holder.waits)
 
     async def _stale(self, holder: StepLock) -> bool:
-        """Whether the holder's process is dead, and its call proved to have ended with it."""
-        if holder.owner == self._shop.owners.me or self._shop.owners.alive(holder.owner):
+        """Whether the holder's process is dead, and its call not running any more."""
+        if not (await self._shop.life(holder.owner)).is_gone:
             return False
         try:
             saga = await self._shop.log.load(holder.saga_id)

@@ -32,8 +32,10 @@ class Stranded:
         """Look for ever after. Once the owner counts as dead, its work is everybody's (S3.5)."""
         while True:
             await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
-            if self._stopping or not self._shop.claimed:
+            if self._stopping or self._shop.claim_lost:
                 return
+            if not self._shop.claimed:
+                continue
             for saga_id in self._shop.in_hand.take_let_go():
                 await self._guarded(saga_id)
 

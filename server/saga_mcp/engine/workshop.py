@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -18,6 +18,7 @@ from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.ids import step_key
+from saga_mcp.domain.living import Life
 from saga_mcp.domain.results import last_succeeded
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing
@@ -25,7 +26,7 @@ from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
 from saga_mcp.engine.port import EngineSettings, SagaDriver
-from saga_mcp.log.port import AppendUnsettled, Decide, Decided, Decision, Owners, PairRow, SagaLog
+from saga_mcp.log.port import AppendUnsettled, Claim, Decide, Decided, Decision, Owners, PairRow, SagaLog
 from saga_mcp.tools.hidden import written_key
 from saga_mcp.tools.looks import Looks
 from saga_mcp.tools.pair import KeyFormat, Pair, PairUnreadable
@@ -55,6 +56,14 @@ class LookFirst(Exception):
     def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
         self.look = look
         super().__init__()
+
+
+class _LifeMissing(Exception):
+    """A decision needs to know whether a process lives; that is asked, and the decision runs again."""
+
+    def __init__(self, owner: str) -> None:
+        self.owner = owner
+        super().__init__(owner)
 
 
 class _VerdictMissing(Exception):
@@ -122,12 +131,35 @@ class Workshop:
     _pairs: dict[str, Pair | PairUnreadable] = field(default_factory=dict[str, Pair | PairUnreadable])
     _verdicts: dict[tuple[str, int], _Verdict] = field(default_factory=dict[tuple[str, int], _Verdict])
     """What the rules said, for the decision that asked; by saga and step."""
+    _lives: dict[str, Life] = field(default_factory=dict[str, Life])
+    """What is known of processes, for the decisions that asked."""
     _rows: dict[str, PairRow] = field(default_factory=dict[str, PairRow])
 
     @property
     def claimed(self) -> bool:
-        """Whether others still see this process as alive; once they do not, its work is theirs (S3.5)."""
-        return self.owners.alive(self.owners.me)
+        """Whether others see this process as alive now: while they do not it starts nothing new (S3.5)."""
+        return self.owners.standing is Claim.HELD
+
+    @property
+    def claim_lost(self) -> bool:
+        """Whether they never will again: its work is theirs."""
+        return self.owners.standing is Claim.LOST
+
+    async def life(self, owner: str) -> Life:
+        """What is known of a process. Of itself one knows that it lives, whatever became of its lock: its calls run."""
+        return Life.LIVES if owner == self.owners.me else (await self.owners.look([owner]))[owner]
+
+    async def lives(self, owners: Collection[str]) -> Mapping[str, Life]:
+        """The same of several, but for this one."""
+        others = [owner for owner in owners if owner != self.owners.me]
+        return await self.owners.look(others) if others else {}
+
+    def alive_in_decision(self, owner: str) -> bool:
+        """Whether a process is not proved dead, inside a decision: `append` asks, and starts over."""
+        life = Life.LIVES if owner == self.owners.me else self._lives.get(owner)
+        if life is None:
+            raise _LifeMissing(owner)
+        return life is not Life.DEAD
 
     @property
     def driver(self) -> str:
@@ -213,6 +245,7 @@ class Workshop:
     async def append(self, saga_id: str, decide_on: Decide, *, settle_within_s: float = math.inf) -> Decided:
         """Append what a decision of the log's own kind makes of the saga's current state; otherwise as `decide`."""
         judged: set[tuple[str, int]] = set()
+        looked: set[str] = set()
         try:
             while True:
                 try:
@@ -221,6 +254,9 @@ class Workshop:
                     await self._read_pair(missing.pair_hash)
                 except LookFirst as first:
                     await first.look()
+                except _LifeMissing as missing:
+                    looked.add(missing.owner)
+                    self._lives[missing.owner] = await self.life(missing.owner)
                 except _VerdictMissing as missing:
                     judged.add(missing.key)
                     # Authors' code: never where every process waits for the log.
@@ -231,6 +267,8 @@ class Workshop:
         finally:
             for key in judged:
                 self._verdicts.pop(key, None)
+            for owner in looked:
+                self._lives.pop(owner, None)
 
     def _told(self, decided: Decided) -> Decided:
         """Say in the log what there is to tell about a decision that is stored: names and states, no values."""

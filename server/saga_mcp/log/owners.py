@@ -21,19 +21,24 @@ import json
 import os
 import re
 import secrets
+import socket
 import sys
 import threading
 import time
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from saga_mcp.domain.living import Life
 from saga_mcp.log.guard import guarded, ours
+from saga_mcp.log.port import Claim
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _SUFFIX: Final = ".lock"
 _KEPT: Final = ".kept"
+_PLACE: Final = "place"
+"""A file with what tells this directory from others."""
 _DIRECTORY_LOCK: Final = "directory"
 """A file without the suffix of an owner's, locked while files are made or removed."""
 
@@ -120,6 +125,25 @@ class FileOwners:
             return self._is_in_place()
         return _is_locked(_file_of(self._directory, owner)) or any(map(_is_kept, _marks(self._directory, owner)))
 
+    @property
+    def standing(self) -> Claim:
+        """See the port's `Owners`."""
+        return Claim.HELD if self._is_in_place() else Claim.LOST
+
+    @property
+    def trouble(self) -> str:
+        """See the port's `Owners`."""
+        if self._is_in_place():
+            return ""
+        return (
+            "The file that shows other processes that this server lives was removed, so they take its work over. "
+            "Nothing was stored and nothing was sent. Restart the server."
+        )
+
+    async def look(self, owners: Collection[str]) -> Mapping[str, Life]:
+        """See the port's `Owners`."""
+        return {each: Life.LIVES if each == self._me or self.alive(each) else Life.DEAD for each in owners}
+
     def mark(self) -> Path:
         """See the port's `Owners`."""
         self._marked += 1
@@ -136,6 +160,23 @@ class FileOwners:
 def directory_of(database: Path) -> Path:
     """Where the owners of a database keep their locks."""
     return database.with_name(f"{database.name}.owners")
+
+
+def place_of(database: Path) -> str:
+    """What tells the place where the owners of a database keep their locks from all others, of whatever machine.
+
+    Raises:
+        OSError: the directory cannot be written.
+    """
+    file = directory_of(database).resolve() / _PLACE
+    if not file.exists():
+        fresh = file.with_name(f"{_PLACE}.{secrets.token_hex(8)}")
+        fresh.write_text(secrets.token_hex(16), encoding="ascii")
+        with contextlib.suppress(FileExistsError):  # another process was faster
+            os.link(fresh, file)
+        fresh.unlink()
+    # A folder may be in an image that many machines start from, or on a drive that they share.
+    return f"{file.read_text(encoding='ascii')}@{socket.gethostname()}"
 
 
 def living(directory: Path) -> list[LivingOwner]:

@@ -7,8 +7,9 @@ a decision that lost the race is run again on the new state.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
@@ -16,6 +17,7 @@ from saga_mcp.domain.alerts import Alert
 from saga_mcp.domain.errors import LogConflict, LogUnsettled
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.holding import Holder
+from saga_mcp.domain.living import Life
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
@@ -295,6 +297,16 @@ class SagaLog(Protocol):
         ...
 
 
+class Claim(Enum):
+    """Whether others see that this process lives."""
+
+    HELD = "held"
+    AWAITED = "awaited"
+    """Not now: nothing new may be started until it is held again, which is being seen to."""
+    LOST = "lost"
+    """Never again: its work is others'."""
+
+
 class Owners(Protocol):
     """Who is alive: proved by the operating system or the database, never by comparing clocks (S3.5, S10.4)."""
 
@@ -303,10 +315,24 @@ class Owners(Protocol):
         """This process's owner id, fresh per process start."""
         ...
 
-    def alive(self, owner: str) -> bool:
-        """Whether the process behind `owner` lives, or what keeps a mark of it. False is proof, on this host."""
+    @property
+    def standing(self) -> Claim:
+        """Whether others see that this process lives; known without asking."""
+        ...
+
+    @property
+    def trouble(self) -> str:
+        """Why the claim is not held, and what to do, for people; empty where it is."""
+        ...
+
+    async def look(self, owners: Collection[str]) -> Mapping[str, Life]:
+        """What is known of the processes behind these ids; of this one, that it lives.
+
+        Raises:
+            LogUnavailable: the database has to be asked, and does not answer.
+        """
         ...
 
     def mark(self) -> Path:
-        """A new file of this process, for a keeper: while that has it locked, `alive` says that this process lives."""
+        """A new file of this process, for a keeper: while that has it locked, this process is not taken for dead."""
         ...

@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import busy, duties
 from saga_mcp.domain.errors import DrivenOtherwise, LogConflict, LogUnavailable, SagaQuarantined
+from saga_mcp.domain.living import Life
 from saga_mcp.engine.drivers.named import LOCAL, Named
 from saga_mcp.engine.drivers.rounds import TROUBLE, Course, Rounds
 from saga_mcp.engine.port import Allowances, Resender
@@ -167,19 +168,26 @@ class LocalDriver:
     async def _scan(self) -> None:
         """Look for sagas that nobody living drives, at start and for ever after."""
         while not self._stopping:
-            if not self._shop.claimed:
+            if self._shop.claim_lost:
                 _log.error("claim_lost", owner=self._shop.owners.me)
                 return
             try:
-                rows = await self._shop.log.busy_sagas(self._shop.settings.realm)
-                if rows and await self._named.has_realm():
-                    for row in rows:
-                        await self._look_after(row)
+                if self._shop.claimed:
+                    await self._look_around()
             except LogUnavailable as error:
                 _log.warning("log_unavailable", reason=str(error))
             except Exception:  # noqa: BLE001 - the scan goes on for ever
                 _log.exception("recovery_scan_failed")
             await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
+
+    async def _look_around(self) -> None:
+        rows = await self._shop.log.busy_sagas(self._shop.settings.realm)
+        if not rows or not await self._named.has_realm():
+            return
+        lives = await self._shop.lives({row.driver for row in rows} - {""})
+        for row in rows:
+            if lives.get(row.driver) is not Life.LIVES:
+                await self._look_after(row)
 
     async def _look_after(self, row: SagaRow) -> None:
         """One bad saga must not stop the recovery of the others."""
@@ -199,8 +207,6 @@ class LocalDriver:
 
     async def _consider(self, row: SagaRow) -> None:
         if row.id in self._drives or self._shop.clock.now() < self._trouble.get(row.id, (0, 0.0))[1]:
-            return
-        if row.driver and row.driver != self._shop.owners.me and not self._rounds.dead(row.driver):
             return
         if duties(await self._rounds.take(row.id)):
             await self.wake(row.id)

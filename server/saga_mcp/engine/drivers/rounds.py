@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -29,6 +29,7 @@ from saga_mcp.domain.duties import (
     owners,
 )
 from saga_mcp.domain.errors import LogConflict, LogUnavailable
+from saga_mcp.domain.living import Life
 from saga_mcp.domain.pausing import held_undo
 from saga_mcp.domain.saga_decisions import abort_as_due, finish_rollback, take_over
 from saga_mcp.domain.state import Part, Saga, Step
@@ -158,20 +159,33 @@ class Rounds:
     async def take(self, saga_id: str) -> Saga:
         """The state now, with the work of dead owners recorded and the driving ours where nobody living has it."""
         saga = await self._shop.log.load(saga_id)
+        lives = await self._shop.lives(owners(saga))
         assigned = self._assigned
         wanted = saga.driver != self._shop.owners.me and duties(saga) if assigned else not saga.driver
-        if wanted or self.orphaned(saga):
-            lasting = await self._lasting(saga)
-            decided = await self._shop.decide(
-                saga_id, lambda now, driving: take_over(now, driving, self.dead, lasting, assigned=assigned)
-            )
-            return decided.saga
-        return saga
+        if not wanted and all(life is Life.LIVES for life in lives.values()):
+            return saga
+        lasting = await self._lasting(saga, lives)
+        unproved, stalled = ({who for who, life in lives.items() if life is of} for of in (Life.UNSEEN, Life.STALLED))
 
-    async def _lasting(self, saga: Saga) -> frozenset[Attempt]:
-        """Attempts of dead owners that run elsewhere, until their hard deadline has passed since this was noticed."""
-        dead = [owner for owner in owners(saga) if self.dead(owner)]
-        elsewhere = {each for owner in dead for each in attempts_of(saga, owner) if outlives_us(saga, each)}
+        def dead(owner: str) -> bool:  # who is not known of came meanwhile, so it lives
+            return lives.get(owner, Life.LIVES).is_gone
+
+        decided = await self._shop.decide(
+            saga_id,
+            lambda now, driving: take_over(
+                now, driving, dead, lasting, assigned=assigned, unproved=unproved, stalled=stalled
+            ),
+        )
+        return decided.saga
+
+    async def _lasting(self, saga: Saga, lives: Mapping[str, Life]) -> frozenset[Attempt]:
+        """Attempts of dead owners that may go on, until their hard deadline has passed since this was noticed.
+
+        They do where they run elsewhere, and where nobody knows that their owner is dead (S3.5).
+        """
+        gone = [(owner, life) for owner, life in lives.items() if life.is_gone]
+        of_gone = ((life, each) for owner, life in gone for each in attempts_of(saga, owner))
+        elsewhere = {each for life, each in of_gone if life is Life.UNSEEN or outlives_us(saga, each)}
         for slot in [slot for slot in self._noticed if slot[0] == saga.id and slot[1] not in elsewhere]:
             del self._noticed[slot]
         now = self._shop.clock.now()
@@ -189,14 +203,9 @@ class Rounds:
         part = part_of(step, attempt.part)
         return pair.hard_deadline_s if part is None else (await self._undoing.policy(step, part)).hard_deadline_s
 
-    def orphaned(self, saga: Saga) -> bool:
-        """Whether a dead process has something of the saga in hand, or drives it."""
-        return any(self.dead(owner) for owner in owners(saga))
-
-    def dead(self, owner: str) -> bool:
-        """Whether the process behind `owner` is proved dead."""
-        # Of itself a process knows that it lives, whatever became of its lock: its own calls are still running.
-        return owner != self._shop.owners.me and not self._shop.owners.alive(owner)
+    async def orphaned(self, saga: Saga) -> bool:
+        """Whether a process that is gone has something of the saga in hand, or drives it."""
+        return any(life.is_gone for life in (await self._shop.lives(owners(saga))).values())
 
     async def _due_in(self, saga: Saga, duty: Duty, course: Course) -> float:
         """Seconds until this duty's back-off is over; 0: now."""

@@ -24,7 +24,7 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.log.keeping import Checked, Ended
 from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.owners import FileOwners, directory_of
-from saga_mcp.log.port import Append, Decide, Decided, Decision, Owners, PairRow, Record, SagaRow, StepLock
+from saga_mcp.log.port import Append, Decide, Decided, Decision, PairRow, Record, SagaRow, StepLock
 from saga_mcp.log.sealing import Keyring
 from saga_mcp.log.sql import drivers, files, keeping, pauses, reads
 from saga_mcp.log.sql.batch import Batches
@@ -352,6 +352,10 @@ class SqlSagaLog:
         self._changed.set()
         self._changed.clear()  # whoever waits is woken all the same
 
+    async def read(self, work: Work[T]) -> T:
+        """Run something that only reads, in no transaction of its own; a lock, or a lost connection, is waited out."""
+        return await self._read(work)
+
     async def _read(self, work: Work[T]) -> T:
         give_up_at = time.monotonic() + SETUP_WAIT_S
         while True:
@@ -369,7 +373,7 @@ def _real(database: Path) -> Path:
 
 
 @contextlib.contextmanager
-def claim_owner(database: Path, *, make_parent: bool = False, serves: str = "") -> Generator[Owners]:
+def claim_owner(database: Path, *, make_parent: bool = False, serves: str = "") -> Generator[FileOwners]:
     """Prove to other processes of this machine that this one lives, until the block ends; the port's `Owners`.
 
     Args:

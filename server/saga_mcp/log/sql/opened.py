@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
+from saga_mcp.log.owners import FileOwners
 from saga_mcp.log.place import FilePlace, LogPlace, ServerPlace
 from saga_mcp.log.port import Owners
 from saga_mcp.log.sealing import Keyring
@@ -13,6 +14,10 @@ from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
 
 if TYPE_CHECKING:
     from saga_mcp.log.sql.postgres.database import PostgresDatabase
+
+
+_CLAIMED_WITHIN_S = 5.0
+"""How long a start waits for a server; without one it goes on, and calls are refused until there is one."""
 
 
 @asynccontextmanager
@@ -56,9 +61,28 @@ async def open_owned(
     """
     async with AsyncExitStack() as stack:
         of_a_server = isinstance(place, ServerPlace)
-        owners = stack.enter_context(claim_owner(place.beside, make_parent=make_parent or of_a_server, serves=serves))
-        log = await stack.enter_async_context(open_sql_log(place, keyring, make_parent=make_parent, outbox=outbox))
-        yield log, owners
+        files = stack.enter_context(claim_owner(place.beside, make_parent=make_parent or of_a_server, serves=serves))
+        if isinstance(place, ServerPlace):
+            yield await stack.enter_async_context(_owned_on_server(place, files, keyring, outbox=outbox, serves=serves))
+        else:
+            opened = open_sql_log(place, keyring, make_parent=make_parent, outbox=outbox)
+            yield await stack.enter_async_context(opened), files
+
+
+@asynccontextmanager
+async def _owned_on_server(
+    place: ServerPlace, files: FileOwners, keyring: Keyring, *, outbox: bool, serves: str
+) -> AsyncGenerator[tuple[SqlSagaLog, Owners]]:
+    from saga_mcp.log.sql.postgres.owners import ServerOwners  # noqa: PLC0415 - see `_server`
+
+    database = _server(place, keyring)
+    async with SqlSagaLog.over(database, keyring=keyring, outbox=outbox) as log:
+        owners = ServerOwners(files, place.beside, database.session, log.read, serves=serves)
+        try:
+            await database.session.up(_CLAIMED_WITHIN_S)
+            yield log, owners
+        finally:
+            await database.session.aclose()
 
 
 def _server(place: ServerPlace, keyring: Keyring) -> PostgresDatabase:

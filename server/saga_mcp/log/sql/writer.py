@@ -26,7 +26,7 @@ from saga_mcp.log.sql.batch import Batches, CommitUnsettled, Outcome
 from saga_mcp.log.sql.database import Database
 from saga_mcp.log.sql.reads import was_stored
 from saga_mcp.log.sql.trouble import NOTHING, LogClosed, StatementRefused
-from saga_mcp.log.sql.worker import CLOSE_WITHIN_S, Busy, Worker
+from saga_mcp.log.sql.worker import CLOSE_WITHIN_S, Busy, Work, Worker
 
 LARGEST_BATCH = 256
 FIRST_DELAY_S = 0.002
@@ -112,10 +112,13 @@ class Writer:
 
     async def aside(self, work: Callable[[Connection], T]) -> T:
         """Do something small in a transaction of its own, beside the decisions."""
+        return await self._patiently(self._worker, work)
+
+    async def _patiently(self, worker: Worker, work: Work[T]) -> T:
         since = time.monotonic()
         while True:
             try:
-                return await self._worker.submit(work)
+                return await worker.submit(work)
             except Busy as busy:
                 waited_s = time.monotonic() - since
                 if self._closing or waited_s >= self._busy_budget_s:
@@ -172,7 +175,7 @@ class Writer:
         """Read back, on another connection, whether a failed COMMIT stored the batch after all."""
         mark = unsettled.mark
         try:
-            stored = await self._read_back.submit(lambda connection: self._was_stored(connection, mark))
+            stored = await self._patiently(self._read_back, lambda connection: self._was_stored(connection, mark))
         except Exception:  # noqa: BLE001 - whatever it is, the batch may be stored
             cause = unsettled.cause
             message = (

@@ -153,7 +153,7 @@ class TemporalDriver:
             _log.warning("saga_not_looked_at", saga_id=row.id, reason=str(error))
             due = False
         else:
-            due = bool(duties(saga)) or self._rounds.orphaned(saga)
+            due = bool(duties(saga)) or await self._rounds.orphaned(saga)
         if due:
             await self.wake(row.id)
             seen.again_in_s = min(_SELDOM_S, seen.again_in_s * _LESS_OFTEN)

@@ -126,12 +126,12 @@ class Errands:
                 if clock.now() > until:
                     return self._later(look.saga, course, 0.0)
                 continue
-            self._require_no_other(look.saga)
+            await self._require_no_other(look.saga)
             if course.beside:
                 await wait_for(course.wake, min(look.again_in_s, self._shop.settings.recovery_every_s), clock)
             elif not look.ours:
                 raise NotOurs(f"another worker drives saga {saga_id}")
-            elif (wait := self._wait(look.saga, look.again_in_s)) is None:
+            elif (wait := await self._wait(look.saga, look.again_in_s)) is None:
                 return Turn(rests=True)
             elif wait > _SHORT_S:
                 return self._later(look.saga, course, wait)
@@ -139,17 +139,17 @@ class Errands:
                 await wait_for(course.wake, wait, clock)
         return Turn(rests=False)  # others go on at once
 
-    def _wait(self, saga: Saga, again_in_s: float) -> float | None:
+    async def _wait(self, saga: Saga, again_in_s: float) -> float | None:
         """Seconds until the next look; None: there is nothing to drive."""
         if duties(saga):
             return again_in_s if again_in_s < math.inf else _LOOK_S
         # Whoever lives and runs something says so when it ends; nobody else would.
-        return _LOOK_S if saga.undoing or self.rounds.orphaned(saga) else None
+        return _LOOK_S if saga.undoing or await self.rounds.orphaned(saga) else None
 
-    def _require_no_other(self, saga: Saga) -> None:
+    async def _require_no_other(self, saga: Saga) -> None:
         parts = saga.step(saga.undoing).parts or () if saga.undoing else ()
         for part in parts:
-            if part.running and part.owner != self._shop.owners.me and not self.rounds.dead(part.owner):
+            if part.running and not (await self._shop.life(part.owner)).is_gone and part.owner != self._shop.owners.me:
                 raise NotOurs(f"an undo of step {saga.undoing} runs in process {part.owner}")
 
     def _later(self, saga: Saga, course: Course, wait: float) -> Turn:

@@ -112,7 +112,9 @@ def _commit(connection: Connection) -> None:
 
 
 def _rollback(connection: Connection) -> None:
-    with contextlib.suppress(DBAPIError):  # then it has no session any more, and nothing to undo
+    if connection.invalidated:
+        return  # it has no session any more, and nothing to undo
+    with contextlib.suppress(DBAPIError):  # the same
         run(connection, "ROLLBACK")
 
 

@@ -8,12 +8,12 @@ from sqlalchemy import Connection, Row, text
 
 from saga_mcp.log.owners import LivingOwner
 
-_HELD: Final = (
+HELD: Final = (
     "SELECT (classid::bigint << 32) | objid::bigint FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 "
     "AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
 )
 OWNERS: Final = (
-    f"SELECT id, place, host, pid, epoch, serves, started_at, server_started, beats, lock IN ({_HELD}) AS held, "  # noqa: S608 - our own words
+    f"SELECT id, place, host, pid, epoch, serves, started_at, server_started, beats, lock IN ({HELD}) AS held, "  # noqa: S608 - our own words
     "pg_postmaster_start_time()::text AS server_now FROM saga_owner"
 )
 

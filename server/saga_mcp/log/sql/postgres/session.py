@@ -15,14 +15,18 @@ import structlog
 
 from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.log.sql.postgres.connecting import Server
+from saga_mcp.log.sql.postgres.trouble import pooled
 from saga_mcp.log.sql.trouble import LogPooled
 from saga_mcp.log.sql.worker import Busy
 
 _log = structlog.get_logger(__name__)
 
 CHANNEL: Final = "saga_mcp"
+_SESSION: Final = "SELECT pg_backend_pid()"
+_POOLER_ROUNDS: Final = 3
 PROBE_EVERY_S: Final = 5.0
 ANSWERS_WITHIN_S: Final = 5.0
+_GOODBYE_S: Final = 1.0
 _FIRST_DELAY_S: Final = 0.02
 _LONGEST_DELAY_S: Final = 2.0
 
@@ -43,6 +47,8 @@ class Session:
         self._translate = translate
         self._heard: list[Heard] = []
         self._claim: tuple[Step, Step, Callable[[], None]] | None = None
+        self._goodbye: Step | None = None
+        self._closing = False
         self._task: asyncio.Task[None] | None = None
         self._up = asyncio.Event()
         self._ended = asyncio.Event()
@@ -59,15 +65,17 @@ class Session:
         """Call `heard` for what others tell from now on, and, with no name, when something may have been missed."""
         self._heard.append(heard)
 
-    def claim_with(self, take: Step, probe: Step, lost: Callable[[], None]) -> None:
+    def claim_with(self, take: Step, probe: Step, lost: Callable[[], None], leave: Step) -> None:
         """Hold a claim over it.
 
         Args:
             take: takes it, whenever there is a new connection.
             probe: makes sure that it is held; raises where it is not.
             lost: called when the connection has ended.
+            leave: gives it back, at the end.
         """
         self._claim = take, probe, lost
+        self._goodbye = leave
 
     def start(self) -> None:
         """Begin to keep it open. Idempotent."""
@@ -85,6 +93,10 @@ class Session:
         """End it. Idempotent."""
         task, self._task = self._task, None
         if task is not None:
+            self._closing = True
+            self._ended.set()
+            if self.is_up:
+                await asyncio.wait([task], timeout=_GOODBYE_S)
             task.cancel()
             await asyncio.wait([task])
 
@@ -99,6 +111,10 @@ class Session:
                     await self._begin(raw)
                 failures = 0
                 await self._use(raw)
+                if self._closing:
+                    if self._goodbye is not None:
+                        await self._goodbye(raw)
+                    return
             except Exception as error:  # noqa: BLE001 - tried again for ever: it is the way to everybody else
                 failures += 1
                 self._note(error)
@@ -129,6 +145,7 @@ class Session:
             ended.set()
 
         raw.add_termination_listener(on_end)
+        await self._refuse_pooler(raw)
         await raw.execute("SET synchronous_commit = off")  # nothing that is written over it has to last
         await raw.add_listener(CHANNEL, self._on_notice)
         if self._claim is not None:
@@ -138,15 +155,30 @@ class Session:
         for heard in self._heard:
             heard("")
 
+    async def _refuse_pooler(self, raw: Any) -> None:  # noqa: ANN401 - see above
+        """Make sure that this connection keeps the session that it has: locks are of the session."""
+        session = await raw.fetchval(_SESSION)
+        if raw.get_server_pid() == session:
+            return  # it is the server itself that answers
+        other = await self._server.connect_raw()
+        try:
+            for _ in range(_POOLER_ROUNDS):
+                async with other.transaction():  # takes a session of the pool; which one did we have?
+                    await other.fetchval("SELECT 1")
+                    if await raw.fetchval(_SESSION) != session:
+                        raise LogPooled(pooled())
+        finally:
+            other.terminate()
+
     async def _use(self, raw: Any) -> None:  # noqa: ANN401 - see above
-        pid = await raw.fetchval("SELECT pg_backend_pid()")
+        pid = await raw.fetchval(_SESSION)
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBE_EVERY_S):
                     await self._ended.wait()
                 return
             async with asyncio.timeout(ANSWERS_WITHIN_S):
-                if await raw.fetchval("SELECT pg_backend_pid()") != pid:
+                if await raw.fetchval(_SESSION) != pid:
                     raise LogPooled(pooled())
                 if self._claim is not None:
                     await self._claim[1](raw)
@@ -154,12 +186,3 @@ class Session:
     def _on_notice(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         for heard in self._heard:
             heard(str(payload))
-
-
-def pooled() -> str:
-    """What is wrong where each transaction gets another connection, and what to do."""
-    return (
-        "between saga-mcp and PostgreSQL is a pooler that lends connections for single transactions (PgBouncer's "
-        "pool_mode = transaction): locks that prove that a process lives do not last there. Nothing was stored and "
-        "nothing was sent. Let [saga] database name the server itself, or a pool in session mode."
-    )

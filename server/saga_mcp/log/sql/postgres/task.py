@@ -130,9 +130,11 @@ class ConnectionTask:
 
 def is_closed(connection: AsyncConnection) -> bool:
     """Whether there is nobody at the other end any more."""
-    fairy = connection.sync_connection
-    raw = None if fairy is None or fairy.closed else fairy.connection.driver_connection
-    return raw is None or bool(raw.is_closed())
+    sync = connection.sync_connection
+    if sync is None or sync.closed or sync.invalidated:  # to ask further would connect anew
+        return True
+    raw: Any = sync.connection.driver_connection
+    return bool(raw.is_closed())
 
 
 async def discard(connection: AsyncConnection) -> None:

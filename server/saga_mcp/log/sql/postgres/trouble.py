@@ -18,6 +18,7 @@ from saga_mcp.log.sql.trouble import (
     LogFull,
     LogLocked,
     LogNotAllowed,
+    LogPooled,
     LogReadOnly,
     LogTroubled,
     LogUnreachable,
@@ -29,9 +30,21 @@ _AGAIN: Final = frozenset({"40001", "40P01", "55P03"})
 """Serialization failure, deadlock, a lock that was waited for long enough: the server has undone the transaction."""
 _LOST: Final = frozenset({"57P01", "57P02", "57P03", "57P05", "25P03", "25P04", "57014"})
 """The server ended the session, is starting or stopping, or broke off what took too long."""
-_STALE: Final = frozenset({"0A000", "26000", "42P05"})
-"""What was prepared does not fit any more: the schema was changed, or it is another session than it was."""
+_STALE: Final = frozenset({"0A000"})
+"""What was prepared does not fit any more: the schema was changed."""
+_POOLED: Final = frozenset({"26000", "42P05"})
+"""What was prepared is not there, or there already: it is another session than it was."""
 _NOT_LET_IN: Final = frozenset({"28000", "28P01", "3D000", "42501"})
+
+
+_OF_THE_DATABASE: Final = (
+    DBAPIError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+    OSError,
+    EOFError,
+)
 
 
 def is_lost(error: BaseException) -> bool:
@@ -51,8 +64,8 @@ def translate(error: Exception, name: str) -> Exception:
         error: what was raised.
         name: the database, as people know it.
     """
-    if isinstance(error, LogUnavailable | Busy):
-        return error
+    if not isinstance(error, _OF_THE_DATABASE):
+        return error  # also what has one of these for its cause, and knows more of it
     state, cause = _state(error), _cause(error)
     if state in _AGAIN:
         return Busy(lambda waited_s: _locked(name, waited_s))
@@ -69,6 +82,8 @@ def translate(error: Exception, name: str) -> Exception:
 def _named(error: Exception, state: str | None, name: str) -> LogUnavailable:
     said = _said(error)
     match state:
+        case state if state in _POOLED:
+            return LogPooled(pooled())
         case "53100" | "53400":
             return LogFull(
                 f"no space left for the saga log {name} on its server ({said}); {NOTHING}. Free some space there; the "
@@ -93,6 +108,15 @@ def _named(error: Exception, state: str | None, name: str) -> LogUnavailable:
             return StatementRefused(f"saga log {name} does not take this: {said}; {NOTHING}.")
         case _:
             return LogTroubled(f"saga log {name}: {said}; {NOTHING}. Run `saga-mcp doctor`.")
+
+
+def pooled() -> str:
+    """What is wrong where each transaction gets another connection, and what to do."""
+    return (
+        "between saga-mcp and PostgreSQL is a pooler that lends connections for single transactions (PgBouncer's "
+        f"pool_mode = transaction): locks that prove that a process lives do not last there; {NOTHING}. Let [saga] "
+        "database name the server itself, or a pool in session mode."
+    )
 
 
 def unreachable(name: str, said: str, waited_s: float) -> LogUnreachable:
@@ -121,7 +145,7 @@ def _cause(error: BaseException) -> BaseException:
     """The driver's own error."""
     while True:
         within = error.orig if isinstance(error, DBAPIError) else error.__cause__
-        if within is None or isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError):
+        if within is None or isinstance(error, asyncpg.PostgresError | asyncpg.InterfaceError | OSError):
             return error
         error = within
 

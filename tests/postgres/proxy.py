@@ -1,0 +1,101 @@
+"""A TCP proxy between a process and a server: it can cut, delay, swallow and half-close what goes through it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from saga_mcp.log.place import ServerPlace
+
+Watch = Callable[[bytes], None]
+"""Is shown what a client sends, before it is passed on."""
+
+
+class Proxy:
+    """What is between."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._pairs: set[tuple[asyncio.StreamWriter, asyncio.StreamWriter]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.port = 0
+        self.refuses = False
+        """New connections are ended at once."""
+        self.delay_s = 0.0
+        self.swallows = False
+        """Nothing goes through any more, in either direction, and nobody is told."""
+        self.swallows_answers = False
+        self.on_send: Watch | None = None
+
+    def cut(self) -> None:
+        """End every connection, as a broken network does: both ends are told."""
+        for pair in self._pairs:
+            for writer in pair:
+                writer.transport.abort()
+
+    def half_close(self) -> None:
+        """Say to every server that its client has no more to say, and nothing to the clients."""
+        for _, server in self._pairs:
+            with contextlib.suppress(OSError, RuntimeError):
+                server.write_eof()
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            if not self.refuses:
+                await self._serve(reader, writer)
+        except OSError:
+            pass  # one of the two is gone
+        finally:
+            writer.transport.abort()
+            self._tasks.discard(task)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
+        pair = (writer, to_server)
+        self._pairs.add(pair)
+        try:
+            ends = [asyncio.ensure_future(self._pass(reader, to_server, asks=True))]
+            ends.append(asyncio.ensure_future(self._pass(from_server, writer, asks=False)))
+            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+            for end in ends:
+                end.cancel()
+            await asyncio.gather(*ends, return_exceptions=True)
+        finally:
+            self._pairs.discard(pair)
+            to_server.transport.abort()
+
+    async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, asks: bool) -> None:
+        while data := await reader.read(65536):
+            if asks and self.on_send is not None:
+                self.on_send(data)
+            if self.delay_s:
+                await asyncio.sleep(self.delay_s)
+            if self.swallows or (self.swallows_answers and not asks):
+                continue
+            writer.write(data)
+            await writer.drain()
+
+    async def end(self) -> None:
+        self.cut()
+        for task in [*self._tasks]:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+@asynccontextmanager
+async def proxied(place: ServerPlace, port: int) -> AsyncGenerator[tuple[Proxy, ServerPlace]]:
+    """A proxy before the server on `port`, and the same log as it is reached through it."""
+    proxy = Proxy(port)
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
+    proxy.port = server.sockets[0].getsockname()[1]
+    try:
+        url = place.url.replace(f":{port}/", f":{proxy.port}/")
+        yield proxy, ServerPlace(url=url, name=place.name, beside=place.beside)
+    finally:
+        server.close()
+        await proxy.end()
