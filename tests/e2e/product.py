@@ -28,7 +28,7 @@ class Product:
     def __init__(self, folder: Path, *, database: str = "saga.db", url: str = "") -> None:
         self.folder = folder
         self.database = folder / database
-        self._url = url or f"sqlite:///{database}"
+        self.url = url or f"sqlite:///{database}"
         self.config = folder / "saga.toml"
         self.world = World(folder / "world.jsonl")
         self.commits = folder / "commits"
@@ -41,7 +41,7 @@ class Product:
             f"""
 [saga]
 name = "ledger"
-database = "{self._url}"
+database = "{self.url}"
 probe_for_s = 1.0
 {saga}
 

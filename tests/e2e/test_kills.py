@@ -97,7 +97,7 @@ async def test_a_kill_at_a_random_moment_leaves_nothing_behind(tmp_path: Path, r
                     await _die(successor, chance.uniform(0, 0.1))
                 async with product.serve() as successor:
                     status = await _ended(successor, saga_id)
-        await _settle(product, saga_id, status, f"round {number}")
+        await settle_by_hand(product, saga_id, status, f"round {number}")
 
 
 async def _die(agent: Client, after_s: float) -> None:
@@ -115,10 +115,10 @@ async def _ended(agent: Client, saga_id: str) -> dict[str, Any]:
 async def _restart_and_finish(product: Product, saga_id: str, when: str) -> None:
     async with product.serve() as agent:
         status = await _ended(agent, saga_id)
-    await _settle(product, saga_id, status, when)
+    await settle_by_hand(product, saga_id, status, when)
 
 
-async def _settle(product: Product, saga_id: str, status: dict[str, Any], when: str) -> None:
+async def settle_by_hand(product: Product, saga_id: str, status: dict[str, Any], when: str) -> None:
     """A person looks where nobody else can know, and then nothing is left of the saga."""
     world = product.world
     if status["state"] == "needs_attention":
