@@ -20,15 +20,12 @@ LEFT_OUT = frozenset(
 """Numbers that no report has."""
 
 NOT_YET: Mapping[int, str] = {
-    48: "connections of a pool after a cancellation: needs PostgreSQL",
-    49: "serialization failures: needs PostgreSQL",
     75: "a stranger who learnt an id: needs HTTP, where there are several principals",
     101: "sessions that a restart ends: needs HTTP",
 }
 """What does not apply to what there is so far."""
 
 IN_PART: Mapping[int, str] = {
-    31: "leases in PostgreSQL",
     41: "a dropped HTTP connection",
     62: "a metric",
     106: "encryption, and wiping after the end",

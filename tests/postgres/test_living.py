@@ -80,6 +80,7 @@ async def test_a_process_that_ends_leaves_nothing_behind(server_place: ServerPla
     assert sql(server_place.url, "SELECT count(*) FROM saga_owner") == "0"
 
 
+@pytest.mark.case(31)
 @pytest.mark.usefixtures("impatient")
 async def test_a_process_that_stands_still_loses_what_it_drives_and_not_what_it_runs(
     server_place: ServerPlace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
