@@ -24,7 +24,7 @@ async def served_over_http(product: Product, server: str = "http_server") -> Asy
     try:
         with anyio.fail_after(BOUND_S):
             url = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1000)
-        yield url.decode().strip()
+        yield url.decode().split()[-1]
         await process.stdin.aclose()
         with anyio.fail_after(BOUND_S):
             assert await process.wait() == 0

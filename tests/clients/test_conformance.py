@@ -1,8 +1,7 @@
 """The protocol's own conformance suite, for both eras: what it finds is what we know and say why.
 
-The suite speaks HTTP only. The transport here is the SDK's, so what is shown is the server object: lists, calls,
-errors, content, negotiation. Each expected failure stands with its reason in `conformance/<revision>.yaml`; one that no
-longer fails has to leave that file.
+The suite speaks HTTP only, and what answers is `saga-mcp serve --http`. Each expected failure stands with its reason in
+`conformance/<revision>.yaml`; one that no longer fails has to leave that file.
 """
 
 from __future__ import annotations

@@ -62,7 +62,8 @@ async def _lost(url: str, saga_id: str) -> None:
 
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN])
 async def test_a_client_that_goes_away_ends_the_wait_and_nothing_else(product: Product, version: str) -> None:
-    """It is told what it missed when it comes back, whichever server it comes to."""
+    """It is told what it missed when it comes back, to whichever server and however late: that it went is stored."""
+    product.configure("replay_window_s = 0")
     async with serving(product) as one, serving(product) as two, agent(one.url) as here, agent(two.url) as there:
         saga_id = await here.begin()
         async with web() as http, anyio.create_task_group() as tasks:

@@ -6,6 +6,7 @@ import gc
 import ipaddress
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +21,9 @@ from saga_mcp.edge.http.gate import Callers, Gate
 from saga_mcp.edge.http.serving import Stopping, listen, serve_http
 from saga_mcp.edge.http.web import PATH, is_loopback, manager_of, security_of, web_of
 from saga_mcp.edge.server import build_server
+from saga_mcp.tools.port import Catalogue
+
+Around = Callable[[Catalogue], Catalogue]
 
 DEFAULT = "127.0.0.1:8000"
 _PORT = 8000
@@ -68,21 +72,32 @@ def _is_local(host: str) -> bool:
         return is_loopback(host)
 
 
-async def serve(loaded: LoadedConfig, injections: tuple[Injection, ...], host: str, port: int) -> None:
+async def serve(
+    loaded: LoadedConfig, injections: tuple[Injection, ...], host: str, port: int, around: Around | None = None
+) -> None:
     """Serve until a signal arrives.
+
+    Args:
+        loaded: the config.
+        injections: which calls are to fail.
+        host: where to listen.
+        port: likewise; 0: any that is free.
+        around: puts other tools in place of the config's, as tests do.
 
     Raises:
         OSError: the address cannot be had.
         SagaError, LifespanFailed: as `app.open_app`.
     """
     settings, people = loaded.shared.http, loaded.shared.people
+    if loaded.settings.ask_in_client:
+        sys.stderr.write(f"{loaded.path.name}: warn saga.ask_in_client has no effect over HTTP: no client is asked\n")
     with listen(host, port) as listening:
         port = listening.getsockname()[1]
         url = settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
         oauth = people.oauth and replace(people.oauth, audience=people.oauth.audience or url)
         gate = Gate(people, oauth, url) if people.told_apart else None
         changes, stopping = ListChanges(), Stopping()
-        around = partial(InjectingCatalogue.around, injections=injections)
+        around = around or partial(InjectingCatalogue.around, injections=injections)
         async with app.open_app(loaded, tools_changed=changes.tell, around=around) as opened:
 
             async def ready() -> str:

@@ -1,7 +1,8 @@
 """Which saga a call without `saga_id` belongs to (SEMANTICS.md S1.5, S8.3).
 
-Each such call opens a saga of its own, with two exceptions where the client names the conversation: the parallel calls
-of a first turn share one, and a call that is sent again because its answer was lost finds the saga that it opened.
+Each such call opens a saga of its own, with two exceptions. Where the client names the conversation, the parallel calls
+of a first turn share one. There, and over HTTP, a call that is sent again because its answer was lost finds the saga
+that it opened.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class FirstTurns:
     async def saga_for(self, caller: Caller, plan: StepPlan) -> AsyncGenerator[tuple[str, bool]]:
         """The saga's id, and whether this call is the one that opens it; held until the call's reply goes out."""
         if not caller.conversation:
-            yield new_saga_id(), True
+            # On a pipe nobody sends a call again whose answer was lost with the pipe, unless as the same conversation.
+            known = await self._opened_before(caller, plan) if caller.remote else None
+            yield known or new_saga_id(), known is None
             return
         slot = (caller.id, caller.conversation)
         turn = self._turns.get(slot)
@@ -96,6 +99,7 @@ class FirstTurns:
         step = saga.step(1)
         if not step.plan.same_call(plan):
             return False
-        if step.running or step.reply_lost or self._delivery.lost_of(saga.id, 1):
+        same_id = step.plan.call_id == plan.call_id or not (step.plan.call_id and plan.call_id)
+        if (step.running and same_id) or step.reply_lost or self._delivery.lost_of(saga.id, 1):
             return True
         return not is_acknowledged(saga, step) and await self._shop.life(step.owner) is Life.DEAD
