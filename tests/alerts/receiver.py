@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import anyio
-from anyio.abc import ByteReceiveStream, SocketAttribute, SocketStream
+from anyio.abc import ByteReceiveStream, ByteStream, Listener, SocketAttribute
+from anyio.streams.tls import TLSListener
 
 BOUND_S = 20.0
 OK = b"HTTP/1.1 204 No Content\r\n\r\n"
@@ -31,13 +33,13 @@ class Request:
         return event
 
 
-Answer = Callable[[Request, SocketStream], Awaitable[None]]
+Answer = Callable[[Request, ByteStream], Awaitable[None]]
 
 
 def status(line: str, *headers: str) -> Answer:
     """Answer with a status line and nothing else."""
 
-    async def answer(_request: Request, stream: SocketStream) -> None:
+    async def answer(_request: Request, stream: ByteStream) -> None:
         await stream.send("\r\n".join([f"HTTP/1.1 {line}", "content-length: 0", *headers, "", ""]).encode())
 
     return answer
@@ -48,6 +50,7 @@ class Receiver:
     """What came in, in the order of arrival, and how the next request is answered."""
 
     port: int
+    scheme: str = "http"
     answer: Answer = field(default_factory=lambda: status("204 No Content"))
     requests: list[Request] = field(default_factory=list[Request])
     open: int = 0
@@ -57,7 +60,7 @@ class Receiver:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hook?token=s3cret"
+        return f"{self.scheme}://127.0.0.1:{self.port}/hook?token=s3cret"
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -86,13 +89,13 @@ class Receiver:
             while self.open:  # noqa: ASYNC110 - also what ends by an error is looked at
                 await anyio.sleep(0.01)
 
-    async def handle(self, stream: SocketStream) -> None:
+    async def handle(self, stream: ByteStream) -> None:
         async with stream:
             with suppress(anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
                 while True:
                     await self._one(stream)
 
-    async def _one(self, stream: SocketStream) -> None:
+    async def _one(self, stream: ByteStream) -> None:
         request = await _read(stream)
         self.requests.append(request)
         self.open += 1
@@ -119,14 +122,16 @@ async def _read(stream: ByteReceiveStream) -> Request:
 
 
 @asynccontextmanager
-async def receiving(port: int = 0) -> AsyncGenerator[Receiver]:
-    """Listen until the block ends."""
+async def receiving(port: int = 0, *, tls: ssl.SSLContext | None = None) -> AsyncGenerator[Receiver]:
+    """Listen until the block ends; with `tls`, over HTTPS."""
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1", local_port=port, reuse_port=False)
     receiver = Receiver(
-        listener.extra(SocketAttribute.local_port)  # noqa: S610 - not that `extra`
+        listener.extra(SocketAttribute.local_port),  # noqa: S610 - not that `extra`
+        "http" if tls is None else "https",
     )
+    serving: Listener[Any] = listener if tls is None else TLSListener(listener, tls, standard_compatible=False)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, receiver.handle)
+        tasks.start_soon(serving.serve, receiver.handle)
         try:
             yield receiver
         finally:

@@ -10,9 +10,11 @@ from tests.world.clock import ManualClock
 from tests.world.reading import World
 from tests.world.server import SETTINGS, Server, eventually, served
 
+from saga_mcp.domain.attention import items
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.person_decisions import exempt, retry
+from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.state import Saga
 from saga_mcp.edge.webhook import Webhook
 from saga_mcp.engine.alerting import PARK_AFTER_S
@@ -36,11 +38,11 @@ async def stuck(server: Server) -> str:
     return saga_id
 
 
-async def settle(server: Server, saga_id: str) -> None:
+async def settle(server: Server, saga_id: str, step: int = 1) -> None:
     """A person ends the item, and with it the saga."""
 
     def decide(saga: Saga, driving: Driving) -> tuple[Event, ...]:
-        return exempt(saga, 1, by="ada", note="", driving=driving)
+        return exempt(saga, step, by="ada", note="", driving=driving)
 
     await server.engine.decide_item(saga_id, decide)
 
@@ -87,6 +89,39 @@ async def test_a_commit_is_told_as_a_cloud_event(
         "data": {"saga": saga_id, "state": "committed", "open_items": 0},
     }
     assert world.standing
+
+
+async def test_of_a_revert_each_saga_tells_its_own_end_in_order(
+    world: World, database: Path, receiver: Receiver, webhook: Webhook
+) -> None:
+    async with served(database, sender=webhook) as server:
+        saga_id = await server.begin()
+        await server.call("reserve", saga_id, item="a")
+        await server.call("post", saga_id, to="bob@example.org")  # its undo is a person's
+        await server.commit(saga_id)
+        await receiver.until_told(1)
+        begun = await server.engine.revert(saga_id, RevertOrder(by="ada", reason="a secret mistake"))
+        (item,) = items(await server.until(begun.id, lambda saga: bool(items(saga))))
+        await receiver.until_told(4)
+        await settle(server, begun.id, item.step)
+        await receiver.until_told(6)
+        await eventually(lambda: _none_left(server))
+
+    def told_of(name: str) -> list[tuple[str, str]]:
+        of_it = [event for event in receiver.events if event["data"]["saga"] == name]
+        seqs = [int(event["id"].split(":")[1]) for event in of_it if event["id"].startswith(f"{name}:")]
+        assert (len(seqs), seqs) == (len(of_it), sorted(seqs))
+        return [(event["type"].removeprefix("saga-mcp."), event["subject"]) for event in of_it]
+
+    assert told_of(saga_id) == [("saga.committed", saga_id), ("saga.reverted", saga_id)]
+    assert told_of(begun.id) == [
+        ("item.opened", item.name),
+        ("saga.needs_attention", begun.id),
+        ("item.closed", item.name),
+        ("saga.compensated", begun.id),
+    ]
+    assert not any(b"secret" in request.body or b"bob" in request.body for request in receiver.requests)
+    assert world.order == ["reserve(a)", "post(bob@example.org)", "release(a)"]
 
 
 async def test_nothing_is_kept_where_nobody_is_to_be_told(world: World, database: Path) -> None:

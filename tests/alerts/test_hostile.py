@@ -6,7 +6,7 @@ import contextlib
 
 import anyio
 import pytest
-from anyio.abc import SocketStream
+from anyio.abc import ByteStream
 from tests.alerts.receiver import Answer, Receiver, Request, receiving, status
 
 from saga_mcp.edge import webhook as module
@@ -26,7 +26,7 @@ def short_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
 def raw(*parts: bytes, forever: bytes = b"") -> Answer:
     """Answer with these bytes, and then with more of the same for ever."""
 
-    async def answer(_request: Request, stream: SocketStream) -> None:
+    async def answer(_request: Request, stream: ByteStream) -> None:
         for part in parts:
             await stream.send(part)
         while forever:
@@ -37,11 +37,11 @@ def raw(*parts: bytes, forever: bytes = b"") -> Answer:
     return answer
 
 
-async def silent(_request: Request, _stream: SocketStream) -> None:
+async def silent(_request: Request, _stream: ByteStream) -> None:
     await anyio.sleep_forever()
 
 
-async def dripping(_request: Request, stream: SocketStream) -> None:
+async def dripping(_request: Request, stream: ByteStream) -> None:
     await stream.send(b"HTTP/1.1 200 OK\r\n")
     while True:
         await stream.send(b"x-more: and more\r\n")
@@ -76,7 +76,7 @@ async def test_only_a_2xx_is_an_acknowledgement_and_everything_else_ends_soon(
 async def test_an_answer_of_any_size_is_not_read(receiver: Receiver, webhook: Webhook) -> None:
     sent = 0
 
-    async def answer(_request: Request, stream: SocketStream) -> None:
+    async def answer(_request: Request, stream: ByteStream) -> None:
         nonlocal sent
         await stream.send(b"HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n")
         with contextlib.suppress(anyio.BrokenResourceError):

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import anyio
 import pytest
-from anyio.abc import SocketStream
+from anyio.abc import ByteStream
 from standardwebhooks import Webhook as Verifier
 from tests.alerts.receiver import Receiver, Request, status
 from tests.e2e.product import Product
@@ -26,7 +26,7 @@ def holding(receiver: Receiver) -> anyio.Event:
     """Let the receiver take what comes, and acknowledge it only once the event is set."""
     go = anyio.Event()
 
-    async def answer(request: Request, stream: SocketStream) -> None:
+    async def answer(request: Request, stream: ByteStream) -> None:
         await go.wait()
         await status("200 OK")(request, stream)
 

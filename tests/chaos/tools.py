@@ -27,7 +27,7 @@ from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.frozen import PartLimits, PartSpec
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.tools.answer_rules import AnswerRules
-from saga_mcp.tools.catalogue import StaticCatalogue
+from saga_mcp.tools.catalogue import ConfiguredCatalogue
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Absent,
@@ -332,7 +332,7 @@ class ChanceUndo:
                 return UndoMissed(error=how, effect=Effect.UNKNOWN)
 
 
-class ChanceCatalogue(StaticCatalogue):
+class ChanceCatalogue(ConfiguredCatalogue):
     """With a rule over results that needs no thread."""
 
     @property

@@ -14,7 +14,7 @@ from tests.clients.http_server import serve
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Kind
 from saga_mcp.tools.answer_rules import AnswerRules
-from saga_mcp.tools.catalogue import StaticCatalogue
+from saga_mcp.tools.catalogue import ConfiguredCatalogue
 from saga_mcp.tools.pair import Pair
 from saga_mcp.tools.port import (
     Arguments,
@@ -129,7 +129,7 @@ class Fixture:
 
 
 def with_fixtures(_: Catalogue) -> Catalogue:
-    return StaticCatalogue([Fixture(name) for name in (*_CONTENT, "test_error_handling")], undoers={})
+    return ConfiguredCatalogue([Fixture(name) for name in (*_CONTENT, "test_error_handling")], undoers={})
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
-from saga_mcp.tools.catalogue import python_catalogue
+from saga_mcp.tools.catalogue import catalogue_of
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 from saga_tools import ToolRegistry
@@ -39,7 +39,7 @@ async def served(directory: Path, registry: ToolRegistry, *, settings: EngineSet
     database = directory / "saga.db"
     declared = declare("shop", registry)
     python = PythonRegistry(declared, PythonThreads())
-    catalogue = python_catalogue([declared], {"shop": python})
+    catalogue = catalogue_of([declared], {"shop": python})
     with claim_owner(database) as owners:
         async with (
             SqlSagaLog.open(database) as log,

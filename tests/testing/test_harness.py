@@ -67,6 +67,32 @@ async def test_an_abort_undoes_the_last_step_first(h: Harness, shop: Shop) -> No
     assert [line.split("  ")[1] for line in saga.timeline.splitlines()][-2:] == ["UNDO_SUCCEEDED", "ROLLBACK_FINISHED"]
 
 
+async def test_a_revert_undoes_after_the_commit_by_a_saga_of_its_own(h: Harness, shop: Shop) -> None:
+    saga = h.saga()
+    for item in ("tea", "milk"):
+        await saga.call("order", item=item, due=DUE)
+    await saga.commit()
+    h.fail_undo("order", times=1)
+    first = await saga.revert(step=1, reason="wrong tea")
+    assert (saga.state, first.state, first.undone) == ("committed", "compensated", ["order"])
+    second = await saga.revert()
+    assert second.state == "compensated"
+    assert shop.happened == ["ordered tea", "ordered milk", "cancelled tea", "cancelled milk"]
+    with pytest.raises(CallFailed, match="Nothing") as refused:
+        await saga.revert()
+    assert refused.value.tool == "revert"
+
+
+async def test_a_revert_goes_on_after_a_crash(h: Harness, shop: Shop) -> None:
+    saga = h.saga()
+    await saga.call("order", item="tea", due=DUE)
+    await saga.commit()
+    h.fail_undo("order", when="crash")
+    reverting = await saga.revert()
+    assert (reverting.state, reverting.undone) == ("compensated", ["order"])
+    assert set(shop.happened) == {"ordered tea", "cancelled tea"}
+
+
 async def test_what_is_committed_stays(h: Harness, shop: Shop) -> None:
     saga = h.saga()
     await saga.call("order", item="tea", due=DUE)

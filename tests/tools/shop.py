@@ -9,7 +9,7 @@ from pydantic import BaseModel
 
 from saga_mcp.domain.frozen import PartSpec
 from saga_mcp.domain.values import JsonObject, JsonValue
-from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
+from saga_mcp.tools.catalogue import ConfiguredCatalogue, catalogue_of
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.port import (
     CallContext,
@@ -50,9 +50,9 @@ class World:
     seen: list[Any] = field(default_factory=list[Any])
 
 
-def serve(registry: ToolRegistry, name: str = "shop") -> StaticCatalogue:
+def serve(registry: ToolRegistry, name: str = "shop") -> ConfiguredCatalogue:
     declared = declare(name, registry)
-    return python_catalogue([declared], {name: PythonRegistry(declared, PythonThreads())})
+    return catalogue_of([declared], {name: PythonRegistry(declared, PythonThreads())})
 
 
 def context(world: World) -> CallContext:
@@ -63,7 +63,7 @@ def context(world: World) -> CallContext:
     return CallContext(saga_id="sg-1", number=2, key="key-2", attempt=1, register_undo=register)
 
 
-async def call(catalogue: StaticCatalogue, name: str, args: JsonObject, world: World | None = None) -> Outcome:
+async def call(catalogue: ConfiguredCatalogue, name: str, args: JsonObject, world: World | None = None) -> Outcome:
     tool = catalogue.tool(name)
     assert tool is not None
     with anyio.fail_after(5):
@@ -74,7 +74,7 @@ def facts(args: JsonObject, result: JsonValue = None, *, known: bool = True, too
     return StepFacts(saga_id="sg-1", tool=tool, number=2, key="key-2", args=args, result=result, known=known)
 
 
-async def undo(catalogue: StaticCatalogue, name: str, args: JsonObject, step: StepFacts) -> UndoOutcome:
+async def undo(catalogue: ConfiguredCatalogue, name: str, args: JsonObject, step: StepFacts) -> UndoOutcome:
     undoer = catalogue.undoer(name)
     assert undoer is not None
     with anyio.fail_after(5):

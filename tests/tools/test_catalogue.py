@@ -11,7 +11,7 @@ from tests.tools.shop import Numpys
 from saga_mcp.domain.events import PartSpec
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, Urgency
-from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
+from saga_mcp.tools.catalogue import ConfiguredCatalogue, catalogue_of
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import Judged, StepFacts, UndoContext, Undone
@@ -20,7 +20,7 @@ from saga_mcp.tools.undo_plan import fill_late
 from saga_tools import Call, ToolRegistry, Undo
 from saga_tools.server import add
 
-EMPTY = StaticCatalogue([], undoers={})
+EMPTY = ConfiguredCatalogue([], undoers={})
 STEP = StepFacts(
     saga_id="sg-1",
     tool="shop.order",
@@ -41,10 +41,10 @@ def delete(**args: JsonValue) -> UndoEntry:
     return UndoEntry(tool="crm.delete", args=args, idempotent=True)
 
 
-def serve(*registries: tuple[str, ToolRegistry]) -> StaticCatalogue:
+def serve(*registries: tuple[str, ToolRegistry]) -> ConfiguredCatalogue:
     declared = [declare(name, registry) for name, registry in registries]
     threads = PythonThreads()
-    return python_catalogue(declared, {each.name: PythonRegistry(each, threads) for each in declared})
+    return catalogue_of(declared, {each.name: PythonRegistry(each, threads) for each in declared})
 
 
 def test_arguments_are_frozen_exactly() -> None:

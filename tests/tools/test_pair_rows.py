@@ -8,7 +8,7 @@ import pytest
 
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind
 from saga_mcp.tools.answer_rules import AnswerRules
-from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
+from saga_mcp.tools.catalogue import ConfiguredCatalogue, catalogue_of
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
@@ -24,10 +24,10 @@ def delete(**args: JsonValue) -> UndoEntry:
     return UndoEntry(tool="crm.delete", args=args, idempotent=True)
 
 
-def serve(*registries: tuple[str, ToolRegistry]) -> StaticCatalogue:
+def serve(*registries: tuple[str, ToolRegistry]) -> ConfiguredCatalogue:
     declared = [declare(name, registry) for name, registry in registries]
     threads = PythonThreads()
-    return python_catalogue(declared, {each.name: PythonRegistry(each, threads) for each in declared})
+    return catalogue_of(declared, {each.name: PythonRegistry(each, threads) for each in declared})
 
 
 def test_a_row_of_an_older_version_is_read_and_one_of_a_newer_version_is_not() -> None:

@@ -12,7 +12,7 @@ from tests.tools.shop import Charge, World, call, facts, serve, shop, undo
 
 from saga_mcp.domain.values import Effect, JsonObject, JsonValue, Urgency
 from saga_mcp.tools.answer_rules import AnswerRules
-from saga_mcp.tools.catalogue import python_catalogue
+from saga_mcp.tools.catalogue import catalogue_of
 from saga_mcp.tools.declared import declare
 from saga_mcp.tools.port import (
     AsksPerson,
@@ -133,7 +133,7 @@ async def test_a_lifespan_yields_what_tools_and_undos_share() -> None:
 
     declared = declare("shop", registry)
     served = PythonRegistry(declared, PythonThreads())
-    catalogue = python_catalogue([declared], {"shop": served})
+    catalogue = catalogue_of([declared], {"shop": served})
     async with served.opened():
         outcome = await call(catalogue, "shop.write", {})
         assert isinstance(outcome, Landed)

@@ -23,7 +23,7 @@ from saga_mcp.engine.workshop import DriverFactory
 from saga_mcp.log.port import SagaLog
 from saga_mcp.log.sql import SqlSagaLog
 from saga_mcp.log.sql.log import claim_owner
-from saga_mcp.tools.catalogue import StaticCatalogue, python_catalogue
+from saga_mcp.tools.catalogue import ConfiguredCatalogue, catalogue_of
 from saga_mcp.tools.declared import DeclaredRegistry, declare
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 from saga_tools import ToolRegistry
@@ -45,7 +45,7 @@ class Server:
     engine: Engine
     log: SagaLog
     threads: PythonThreads
-    catalogue: StaticCatalogue
+    catalogue: ConfiguredCatalogue
     owner: str
 
     async def call(self, tool: str, saga_id: str | None = None, **arguments: Any) -> CallReply:  # noqa: ANN401 - JSON
@@ -144,7 +144,7 @@ async def served(  # noqa: PLR0913 - all but one with a default
     async with SqlSagaLog.open(database, poll_s=0.02, outbox=sender is not None) as opened, registry.opened():
         log = wrap(opened)
         with claim_owner(database) as owners:
-            catalogue = python_catalogue([declared], {"ledger": registry})
+            catalogue = catalogue_of([declared], {"ledger": registry})
             async with Engine.running(
                 settings,
                 log,

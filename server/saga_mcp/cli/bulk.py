@@ -12,8 +12,8 @@ import typer
 
 from saga_mcp.app import App
 from saga_mcp.cli import views
-from saga_mcp.cli.drive import ALERTS_S, ALONE_WAIT_S, DRAIN_S
-from saga_mcp.cli.ground import Ground, open_app, open_log, stdout_kept_clean
+from saga_mcp.cli.drive import ALONE_WAIT_S, opened_for_a_while
+from saga_mcp.cli.ground import Ground, open_log
 from saga_mcp.cli.items import Waiting, verbs, waiting
 from saga_mcp.cli.options import ask
 from saga_mcp.cli.output import Exit, Output, count
@@ -64,19 +64,14 @@ async def _retry_all(ground: Ground, wanted: Wanted, yes: bool, output: Output) 
             kinds = Counter(f"{each.item.tool}: {each.item.kind.value}" for each in found)
             output.remark(*(f"{number:5}  {kind}" for kind, number in sorted(kinds.items())))
         ask(f"Try again at {count(len(found), 'item')}, in the name of {wanted.by}?", yes=yes)
-        with stdout_kept_clean():
-            async with open_app(ground, drive=alone) as opened:
-                try:
-                    retried = [await _retry(opened, each, wanted) for each in found]
-                    wait_s = wanted.wait_s if wanted.wait_s is not None else ALONE_WAIT_S if alone else 0.0
-                    with anyio.move_on_after(wait_s), contextlib.suppress(DriverUnavailable):
-                        for saga_id in {each.item.saga_id for each in found} if wait_s else ():
-                            await opened.engine.rest(saga_id)
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await opened.engine.drain(DRAIN_S if alone else 0.0)
-                        await opened.engine.alerted(ALERTS_S if alone else 0.0)
-                again = {each.item.name for each in await _items(opened.log, ground.realm, wanted.tool)}
+        async with opened_for_a_while(ground, drive=alone) as opened:
+            retried = [await _retry(opened, each, wanted) for each in found]
+            wait_s = wanted.wait_s if wanted.wait_s is not None else ALONE_WAIT_S if alone else 0.0
+            with anyio.move_on_after(wait_s), contextlib.suppress(DriverUnavailable):
+                for saga_id in {each.item.saga_id for each in found} if wait_s else ():
+                    await opened.engine.rest(saga_id)
+        async with open_log(ground) as log:  # what was under way is recorded by now
+            again = {each.item.name for each in await _items(log, ground.realm, wanted.tool)}
         for each in retried:
             each.waits = each.item in again
     _report(ground, retried, left, output)

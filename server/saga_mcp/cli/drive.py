@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -28,9 +28,9 @@ from saga_mcp.log.port import SagaLog
 _NAMES = (LOCAL, TEMPORAL)
 ALONE_WAIT_S = 60.0
 """How long a command without a server drives by default."""
-DRAIN_S = 2.0
+_DRAIN_S = 2.0
 """How long undos under way may take to be recorded when the command ends before they do."""
-ALERTS_S = 5.0
+_ALERTS_S = 5.0
 """How long alerts may take to be delivered when no server is left to do it."""
 
 
@@ -85,20 +85,13 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
     if foreseen is not None and not as_json:
         foreseen.show(output)
     ask(plan.question(before) if foreseen is None else foreseen.question, yes=yes)
-    with stdout_kept_clean():
-        async with open_app(ground, drive=here) as opened:
-            try:
-                saga = await plan.decide(opened.engine)
-                if busy(saga) and wait_s:
-                    saga = await _at_rest(opened, saga, wait_s, output)
-                if here:
-                    saga = await _calls_ended(opened, saga, output)
-            finally:
-                if here:
-                    with anyio.CancelScope(shield=True):
-                        await opened.engine.drain(DRAIN_S)
-                        await opened.engine.alerted(ALERTS_S)
-        told = _told(ground, opened.engine)
+    async with opened_for_a_while(ground, drive=here) as opened:
+        saga = await plan.decide(opened.engine)
+        if busy(saga) and wait_s:
+            saga = await _at_rest(opened, saga, wait_s, output)
+        if here:
+            saga = await _calls_ended(opened, saga, output)
+    told = _told(ground, opened.engine)
     going_on = busy(saga)
     driven_by = told[0] if told else _driver(alone=alone, server=bool(servers))
     if going_on and told:
@@ -106,6 +99,20 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
     _report(ground, plan, saga, output, driven_by=driven_by, foreseen=foreseen)
     if (going_on and wait_s) or (not going_on and not plan.reached(saga)):
         raise typer.Exit(Exit.FAILED)
+
+
+@contextlib.asynccontextmanager
+async def opened_for_a_while(ground: Ground, *, drive: bool) -> AsyncGenerator[App]:
+    """The engine for a command that changes something; where it drives, what is under way at its end is recorded."""
+    with stdout_kept_clean():
+        async with open_app(ground, drive=drive) as opened:
+            try:
+                yield opened
+            finally:
+                if drive:
+                    with anyio.CancelScope(shield=True):
+                        await opened.engine.drain(_DRAIN_S)
+                        await opened.engine.alerted(_ALERTS_S)
 
 
 async def _at_rest(opened: App, saga: Saga, wait_s: float, output: Output) -> Saga:

@@ -14,8 +14,8 @@ import typer
 from saga_mcp import app
 from saga_mcp.app import App
 from saga_mcp.cli.act import ItemArgument, item_named
-from saga_mcp.cli.drive import ALERTS_S, ALONE_WAIT_S, DRAIN_S, Plan, carry_out
-from saga_mcp.cli.ground import Ground, open_app, open_log, stand_on, stdout_kept_clean
+from saga_mcp.cli.drive import ALONE_WAIT_S, Plan, carry_out, opened_for_a_while
+from saga_mcp.cli.ground import Ground, open_log, stand_on
 from saga_mcp.cli.items import item_at, verbs
 from saga_mcp.cli.options import ConfigOption, JsonOption, WaitOption, YesOption, ask, require_answerable
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count
@@ -27,7 +27,7 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.domain.undo_decisions import undo_probed
 from saga_mcp.domain.values import ItemKind, JsonObject
 from saga_mcp.engine.engine import Engine
-from saga_mcp.log.port import SagaRow
+from saga_mcp.log.port import SagaLog, SagaRow
 from saga_mcp.tools.port import Landed, NoVerdict
 
 
@@ -151,17 +151,12 @@ async def _recover(ground: Ground, yes: bool, wait_s: float, output: Output) -> 
     if due or unsent:
         alerts = f" and send {count(unsent, 'alert')}" if unsent else ""
         ask(f"Drive {count(len(due), 'saga')} of the realm {ground.realm} to rest{alerts}?", yes=yes)
-        with stdout_kept_clean():
-            async with open_app(ground, drive=True) as opened:
-                try:
-                    with anyio.move_on_after(wait_s):
-                        for row in due:
-                            await _rest(opened, row)
-                finally:
-                    with anyio.CancelScope(shield=True):
-                        await opened.engine.drain(DRAIN_S)
-                        await opened.engine.alerted(ALERTS_S)
-                driven = [await _after(opened, row) for row in due]
+        async with opened_for_a_while(ground, drive=True) as opened:
+            with anyio.move_on_after(wait_s):
+                for row in due:
+                    await _rest(opened, row)
+        async with open_log(ground) as log:  # what was under way is recorded by now
+            driven = [await _after(log, row) for row in due]
         unsent = (await app.count_alerts(ground.loaded)).pending if ground.loaded.alerts else 0
     _report(ground, driven, unsent, output)
     if any(not each.at_rest or each.needs_person for each in driven):
@@ -175,9 +170,9 @@ async def _rest(opened: App, row: SagaRow) -> None:
         return  # said in the report; the others go on
 
 
-async def _after(opened: App, row: SagaRow) -> _Driven:
+async def _after(log: SagaLog, row: SagaRow) -> _Driven:
     try:
-        return _Driven(row, await opened.log.load(row.id))
+        return _Driven(row, await log.load(row.id))
     except SagaQuarantined as error:
         return _Driven(row, None, f"{QUARANTINED}: {error.reason}")
 

@@ -18,6 +18,7 @@ from saga_mcp.cli.timeline import timeline
 from saga_mcp.domain.attention import Item, items, reported_state, summary
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.machine import apply
+from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue, StepState
 from saga_mcp.engine.port import Caller, CallReply
@@ -130,6 +131,30 @@ class HarnessSaga:
                 lambda app: app.engine.abort(saga_id, cause="agent", reason=reason, to_savepoint=to_savepoint),
             )
         await self.rest()
+
+    async def revert(self, *, step: int = 0, reason: str = "") -> HarnessSaga:
+        """Undo after the commit, as an operator does; return the saga that does it, at rest.
+
+        Args:
+            step: Only this one; default: all that can be undone.
+            reason: Why, as it is stored.
+
+        Raises:
+            CallFailed: It was refused.
+            ServerDied: The server died before it was stored.
+        """
+        saga_id, before = self.id, len(self._known.saga.reverted)
+        order = RevertOrder(by="a test", reason=reason, step=step)
+        try:
+            await self._ask("revert", lambda app: app.engine.revert(saga_id, order))
+        except ServerDied:
+            if len(self._known.saga.reverted) == before:
+                raise
+        known = Known(id=self._known.saga.reverted[-1].revert)
+        known.saga = Saga(id=known.id)
+        reverting = HarnessSaga(self._servers, self._agent, known)
+        await reverting.rest()
+        return reverting
 
     async def rest(self) -> None:
         """Return once nothing of the saga runs or is due any more.

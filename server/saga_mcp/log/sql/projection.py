@@ -55,6 +55,8 @@ def differs(row: Row[Any], state: Saga) -> str:
         return ""  # somebody could not read the events; whoever can puts it right
     given = {**identity(state), **{name: value for name, value in projection(state, 0.0).items() if name in _LISTED}}
     stored = {name: getattr(row, name) for name in given}
+    for name, happened in (("ended_at", state.final), ("wiped_at", state.wiped)):
+        given[name], stored[name] = happened, getattr(row, name) is not None  # when it was is in no event's facts
     return next(
         (f"{name} {stored[name]!r}, not {value!r}" for name, value in given.items() if stored[name] != value), ""
     )
