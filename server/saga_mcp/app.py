@@ -33,7 +33,7 @@ from saga_mcp.log.sql.files import copy_database
 from saga_mcp.log.sql.inspect import inspect
 from saga_mcp.log.sql.opened import open_owned, open_sql_log
 from saga_mcp.log.sql.trouble import LogFull, LogReadOnly
-from saga_mcp.tools.catalogue import python_catalogue
+from saga_mcp.tools.catalogue import catalogue_of
 from saga_mcp.tools.port import Catalogue
 from saga_mcp.tools.python import PythonRegistry, PythonThreads
 
@@ -128,7 +128,7 @@ async def open_app(  # noqa: PLR0913 - all but one with a default
     threads = PythonThreads()
     registries = {each.name: PythonRegistry(each, threads) for each in loaded.registries}
     upstreams = _upstreams(loaded)
-    catalogue: Catalogue = python_catalogue(loaded.registries, registries, upstreams, loaded.invariants)
+    catalogue: Catalogue = catalogue_of(loaded.registries, registries, upstreams, loaded.invariants)
     if around is not None:
         catalogue = around(catalogue)
     raised: Exception | None = None
@@ -241,7 +241,7 @@ async def open_tools(loaded: LoadedConfig, *, up_within_s: float) -> AsyncGenera
             await upstreams.settled(up_within_s)
         stack.callback(threads.let_go)
         try:
-            yield python_catalogue(loaded.registries, registries, upstreams, loaded.invariants)
+            yield catalogue_of(loaded.registries, registries, upstreams, loaded.invariants)
         except Exception as error:  # noqa: BLE001 - as in `open_app`
             raised = error
     if raised is not None:

@@ -1,6 +1,6 @@
-"""Everything this process can call: the port's `Catalogue`, fixed when the config is loaded.
+"""Everything this process can call: the port's `Catalogue`, as the config names it.
 
-It knows tools and undoers by the port alone; that today's are Python functions is said in `python_catalogue` only.
+`ConfiguredCatalogue` knows tools and undoers by the port alone; which adapters there are, only `catalogue_of` says.
 """
 
 from __future__ import annotations
@@ -30,25 +30,27 @@ if TYPE_CHECKING:
 _NONE: Mapping[str, Tool] = MappingProxyType({})
 
 
-class StaticCatalogue:
-    """A catalogue that does not change while the process lives.
+class ConfiguredCatalogue:
+    """What the config names, and what its upstreams turn out to have.
 
     Args:
         tools: Governed tools, in the order in which agents see them.
         hidden: Names in the config of those that agents do not see.
         undoers: What undo parts call, by the name that is stored.
+        result_readers: Names of those that may look at the step's result, whatever their arguments are.
         more_undoers: Asked where a name is not among those.
         more_offered: Tools that came to light while serving, after the others; a name that is taken stays taken.
         readers: What captures, guards and the like call, by name in the config.
         rules: What is looked at after each step; None: nothing.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - every one but two with a default
         self,
         tools: Iterable[Tool],
         *,
         hidden: frozenset[str] = frozenset(),
         undoers: Mapping[str, Undoer],
+        result_readers: frozenset[str] = frozenset(),
         more_undoers: Callable[[str], Undoer | None] = lambda _: None,
         more_offered: Callable[[], Mapping[str, Tool]] = lambda: _NONE,
         readers: Mapping[str, Reader] = MappingProxyType({}),
@@ -59,9 +61,7 @@ class StaticCatalogue:
             {tool.offered: tool for name, tool in self._tools.items() if name not in hidden}
         )
         self._undoers = dict(undoers)
-        self._result_readers = frozenset(
-            name for name, undoer in undoers.items() if isinstance(undoer, PythonUndo) and undoer.sees_result
-        )
+        self._result_readers = result_readers
         self._more_undoers = more_undoers
         self._more_offered = more_offered
         self._readers = dict(readers)
@@ -123,13 +123,13 @@ class StaticCatalogue:
         return plan
 
 
-def python_catalogue(
+def catalogue_of(
     declared: Iterable[DeclaredRegistry],
     registries: Mapping[str, PythonRegistry],
     upstreams: ServedUpstreams | None = None,
     written_rules: Iterable[WrittenRule] = (),
-) -> StaticCatalogue:
-    """Return the catalogue of Python registries, and of what stands beside them.
+) -> ConfiguredCatalogue:
+    """Return the catalogue of the Python registries and the upstreams of a config.
 
     Args:
         declared: What the config or the authors declared, in order.
@@ -140,6 +140,7 @@ def python_catalogue(
     tools: list[Tool] = []
     hidden: set[str] = set()
     undoers: dict[str, Undoer] = {}
+    result_readers: set[str] = set()
     readers: dict[str, Reader] = {}
     invariants: list[RegisteredInvariant] = []
     for each in declared:
@@ -159,18 +160,21 @@ def python_catalogue(
                 )
         # After the tools: where a tool and an undo share a name, the undo is what pairs from code mean by it.
         for name, undo in source.callables.items():
-            undoers[f"{each.name}.{name}"] = PythonUndo(registry=registry, registered=undo)
+            stored = f"{each.name}.{name}"
+            undoers[stored] = PythonUndo(registry=registry, registered=undo)
+            if undo.undo_parameter is not None:
+                result_readers.add(stored)
         invariants.extend(source.invariants)
     rules = Rules(invariants, written_rules)
     if upstreams is None:
-        return StaticCatalogue(
+        return ConfiguredCatalogue(
             tools,
             hidden=frozenset(hidden),
             undoers=undoers,
             readers=readers,
             rules=rules,
         )
-    return StaticCatalogue(
+    return ConfiguredCatalogue(
         [*tools, *upstreams.tools],
         hidden=frozenset(hidden) | upstreams.hidden,
         undoers=undoers,
