@@ -26,7 +26,8 @@ def authority(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> trustme.CA:
 
 def receiver_of(certificate: trustme.LeafCert) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    certificate.configure_cert(context)
+    with certificate.private_key_and_cert_chain_pem.tempfile() as file:
+        context.load_cert_chain(file)
     return context
 
 

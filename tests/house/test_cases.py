@@ -28,7 +28,6 @@ NOT_YET: Mapping[int, str] = {
 IN_PART: Mapping[int, str] = {
     41: "a dropped HTTP connection",
     62: "a metric",
-    106: "encryption, and wiping after the end",
 }
 """Shown for what there is; what will have to be shown with the part that is to come."""
 
