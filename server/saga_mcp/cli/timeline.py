@@ -192,6 +192,7 @@ def _saga_words(event: e.SagaEvent, names: _Names) -> tuple[str, ...]:
                 f"realm {event.realm}",
                 "by a call without saga_id" if event.implicit else "",
                 f"caller {event.caller}" if event.caller else "",
+                f"opened by {event.opener}" if event.opener else "",
                 "an error does not abort it" if event.on_error is OnError.HOLD else "",
                 "a stuck undo does not halt older ones" if event.on_undo_failure is OnUndoFailure.CONTINUE else "",
             )

@@ -44,6 +44,7 @@ def row_json(listed: Listed, alive: Mapping[str, int]) -> JsonObject:
         "state": row.state,
         "phase": row.phase,
         "purpose": row.purpose,
+        "caller": row.caller,
         "steps": row.steps,
         "items": row.items,
         "busy": row.busy,
@@ -64,6 +65,8 @@ def saga_json(saga: Saga, *, values: bool = False) -> JsonObject:
         "state": reported_state(saga),
         "phase": saga.phase.value,
         "purpose": saga.purpose,
+        "caller": saga.caller,
+        "opener": saga.opener,
         "cause": saga.cause,
         "reason": saga.reason,
         "by": saga.aborted_by,
@@ -101,6 +104,7 @@ def step_json(step: Step, *, values: bool = False) -> JsonObject:
         "running": step.running,
         "attempts": step.attempts,
         "step_key": step.plan.step_key,
+        "caller": step.plan.caller,
         "person": step.person,
         "allowed_by": step.allowed_by,
         "error": step.error,
@@ -207,7 +211,9 @@ def do(item: Item) -> str:
 def saga_text(output: Output, saga: Saga, opened_at: float, *, values: bool, limit: int) -> None:
     """Print one saga, but for the line that sums it up; of its steps the newest `limit`."""
     purpose = f'  "{escape(saga.purpose)}"' if saga.purpose else ""
-    output.text(f"{saga.id}{purpose}", f"opened {local_time(opened_at)} in realm {escape(saga.realm)}")
+    opener = f", by {escape(saga.opener)}" if saga.opener else ""
+    whose = f" for {escape(saga.caller)}{opener}" if saga.caller else ""
+    output.text(f"{saga.id}{purpose}", f"opened {local_time(opened_at)} in realm {escape(saga.realm)}{whose}")
     if saga.reverted:
         output.text(f"{reverted_words(saga)}: `saga-mcp show {saga.reverted[-1].revert}` tells how far")
     if saga.phase in {Phase.COMPENSATING, Phase.COMPENSATED}:

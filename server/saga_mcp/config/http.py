@@ -108,7 +108,7 @@ class LimitsTable(Table):
     """How much one caller may have and send over HTTP; operators may open any number. `0`: no limit."""
 
     open_sagas: _Number = Field(100, description="of one caller, or one team; in all processes together")
-    running_steps: _Number = Field(32, description="of one caller, in one process")
+    running_steps: _Number = Field(32, description="of one caller, in one process; and as many reads at a time")
     argument_bytes: _Number = Field(1024 * 1024, description="of one call, as JSON")
 
 
@@ -134,7 +134,9 @@ def read_shared(content: Mapping[str, Any], findings: Findings) -> Shared:
         oauth=_oauth(auth.oauth, http, findings) if auth.oauth is not None else None,
         operators=frozenset(auth.operators),
         teams=_teams(content.get("teams", {}), findings),
-        limits=CallerLimits(open_sagas=limits.open_sagas, argument_bytes=limits.argument_bytes),
+        limits=CallerLimits(
+            open_sagas=limits.open_sagas, argument_bytes=limits.argument_bytes, calls=limits.running_steps
+        ),
     )
     _look_for_strangers(people, findings)
     return Shared(http=http, people=people, running_steps=limits.running_steps)

@@ -32,14 +32,17 @@ class CallerLimits:
 
     open_sagas: int = 0
     argument_bytes: int = 0
+    calls: int = 0
+    """That are waited for at the same time, reads too."""
 
 
 class Owners:
-    """Whose the sagas are that this process has seen, which never changes; and who is opening one just now."""
+    """Whose the sagas are that this process has seen, which never changes; and who opens or calls just now."""
 
     def __init__(self) -> None:
         self._known: Recent[str, Owner] = Recent()
         self.opening: Counter[str] = Counter()
+        self.calling: Counter[str] = Counter()
 
     async def of(self, service: SagaService, saga_id: str) -> Owner:
         """Whose a saga of the realm is.
@@ -94,7 +97,7 @@ class OwnedSagas:
         if saga_id is not None:
             await self._require(saga_id, Use.WORK)
         room = nullcontext() if saga_id is not None else self._room(self._principal.id)
-        async with room, self._discreet():
+        async with self._one_of_few(), room, self._discreet():
             return await self._service.call(
                 offered, arguments, saga_id=saga_id, step_key=step_key, caller=caller, receipt=receipt
             )
@@ -214,6 +217,25 @@ class OwnedSagas:
             opening[owner] -= 1
             if not opening[owner]:
                 del opening[owner]
+
+    @asynccontextmanager
+    async def _one_of_few(self) -> AsyncGenerator[None]:
+        """Let one more call be waited for; the engine counts the steps that go on after that.
+
+        Raises:
+            LimitReached: there are too many.
+        """
+        calling, caller, most = self._owners.calling, self._principal.id, self._limits.calls
+        if most and calling[caller] >= most:
+            what = f"{most} calls of yours are running already, which is the limit"
+            raise LimitReached(what, "Wait until one has ended, then make this call again.")
+        calling[caller] += 1
+        try:
+            yield
+        finally:
+            calling[caller] -= 1
+            if not calling[caller]:
+                del calling[caller]
 
     def _require_short(self, arguments: Mapping[str, JsonValue]) -> None:
         most = self._limits.argument_bytes
