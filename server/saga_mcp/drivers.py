@@ -59,9 +59,9 @@ def temporal_driver(place: TemporalPlace, realm: str, *, works: bool = False, en
             made.append(Connection(place, realm, f"saga-mcp {os.getpid()}@{socket.gethostname()}"))
         return made[0]
 
-    async def send(saga_id: str) -> None:
+    async def send(saga_id: str, *, signal: bool) -> None:
         connected = made[0] if made else await to_thread.run_sync(connection)  # the first one imports the SDK
-        await connected.wake(saga_id)
+        await connected.tell(saga_id, signal=signal)
 
     def driver(workshop: Workshop, tasks: TaskGroup) -> TemporalDriver:
         hands = None

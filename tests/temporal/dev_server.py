@@ -29,6 +29,8 @@ class DevServer:
     """One that can be killed and started again, with what it holds."""
 
     folder: Path
+    keeps: bool = False
+    """What it holds outlives it; costs a write to the disk for each event."""
     port: int = field(default_factory=free_port)
     _process: subprocess.Popen[bytes] | None = None
 
@@ -47,7 +49,8 @@ class DevServer:
             [
                 str(Path(sys.executable).with_name("temporal")),
                 *("server", "start-dev", "--headless", "--ip", "127.0.0.1", "--port", str(self.port)),
-                *("--db-filename", str(self.folder / "temporal.db"), "--log-level", "error"),
+                *(("--db-filename", str(self.folder / "temporal.db")) if self.keeps else ()),
+                *("--log-level", "error"),
                 *("--dynamic-config-value", "frontend.enableServerVersionCheck=false"),
             ],
             stdin=subprocess.DEVNULL,
@@ -73,8 +76,8 @@ class DevServer:
 
 
 @contextlib.contextmanager
-def dev_server(folder: Path) -> Generator[DevServer]:
-    server = DevServer(folder)
+def dev_server(folder: Path, *, keeps: bool = False) -> Generator[DevServer]:
+    server = DevServer(folder, keeps)
     try:
         server.start()
         yield server

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import anyio
 import pytest
 from temporalio.client import WorkflowExecutionStatus
@@ -235,7 +237,8 @@ async def test_the_driving_moves_from_a_living_worker_to_the_one_whose_turn_it_i
             await server.engine.decide_item(
                 saga_id, lambda saga, driving: retry(saga, 1, by="ada", note="", driving=driving)
             )
-            await driver_of(second)._errands.take_turn(saga_id, {})  # pyright: ignore[reportPrivateUsage]  # see above
+            with contextlib.suppress(NotOurs):  # the first one may have been given the turn already
+                await driver_of(second)._errands.take_turn(saga_id, {})  # pyright: ignore[reportPrivateUsage]  # see above
             await server.rest(saga_id)
             assert (await server.history(saga_id)).count("UndoSucceeded") == 1
     assert len(world.did("release")) == 1

@@ -105,7 +105,7 @@ async def test_an_abort_while_temporal_is_dead_says_so_and_is_done_when_it_is_ba
     product: Product, tmp_path: Path
 ) -> None:
     (tmp_path / "own").mkdir()
-    with dev_server(tmp_path / "own") as temporal:
+    with dev_server(tmp_path / "own", keeps=True) as temporal:
         drive_by(product, temporal)
         async with product.serve() as client, working(product):
             saga_id = await reserved(client, "a", "b")

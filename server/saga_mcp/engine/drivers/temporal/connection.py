@@ -48,8 +48,8 @@ class Connection:
         assert self._client is not None  # noqa: S101 - raised otherwise
         return self._client
 
-    async def wake(self, saga_id: str) -> None:
-        """Have the saga's workflow look, and start it where none runs (S12.3).
+    async def tell(self, saga_id: str, *, signal: bool) -> None:
+        """Start the saga's workflow where none runs; `signal`: have it look also where one does (S12.3).
 
         Raises:
             TemporalUnreachable: it is not known whether it was told.
@@ -64,7 +64,7 @@ class Connection:
                     task_queue=self._place.queue_of(self._realm),
                     id_reuse_policy=WorkflowIDReusePolicy.ALLOW_DUPLICATE,
                     id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
-                    start_signal=WAKE,
+                    start_signal=WAKE if signal else None,
                     rpc_timeout=_CALL_WITHIN,
                 )
             except RPCError as error:

@@ -18,8 +18,10 @@ from saga_mcp.domain.errors import DriverUnavailable, LogConflict, LogUnavailabl
 from saga_mcp.engine.drivers.named import TEMPORAL, Named
 from saga_mcp.engine.drivers.rounds import Rounds
 from saga_mcp.engine.drivers.temporal.errands import Errands
+from saga_mcp.engine.drivers.temporal.resting import Resting
 from saga_mcp.engine.drivers.temporal.waking import Send, WakeUps
 from saga_mcp.engine.port import Allowances, Resender
+from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import SagaRow
 
@@ -29,6 +31,10 @@ _PATIENCE: Final = 2.0
 """Looks after which a saga that has not moved is told of: whoever made it busy has done that, as a rule."""
 _LESS_OFTEN: Final = 4.0
 _SELDOM_S: Final = 900.0
+_AT_A_TIME: Final = 100
+"""Sagas that are looked at in one scan: in a rush the others have their turn in the next ones."""
+_LOOK_S: Final = 5.0
+"""How often a request looks by itself whether its saga rests, besides being told."""
 _SENT_WITHIN_S: Final = 4.0
 """How long a command waits for its wake-up to be taken."""
 
@@ -60,6 +66,8 @@ class TemporalDriver:
         self._hands = hands
         self._brief = brief
         self._wake_ups = WakeUps(send, workshop.clock)
+        self._resting = Resting(workshop)
+        self._watches = False
         self._named = Named(workshop, TEMPORAL)
         self._errands = Errands(workshop, tasks, self._named)
         self._seen: dict[str, _Seen] = {}
@@ -81,6 +89,8 @@ class TemporalDriver:
         if not self._brief:
             self._tasks.start_soon(self._wake_ups.run)
         self._tasks.start_soon(self._scan)
+        self._tasks.start_soon(self._resting.watch)
+        self._watches = True
         if self._hands is not None:
             self._tasks.start_soon(self._hands.work, self._errands)
 
@@ -109,13 +119,17 @@ class TemporalDriver:
         Raises:
             DriverUnavailable: something is due, and Temporal cannot be told now.
         """
-        seen = 0
         every_s = self._shop.settings.recovery_every_s
-        while busy(await self._shop.log.load(saga_id)):
-            if refused := self._wake_ups.refused(saga_id):
-                raise DriverUnavailable(refused)
-            with anyio.move_on_after(every_s):
-                seen = await self._shop.log.wait_for_change(seen)
+        with self._resting.waiting_for(saga_id) as rests:
+            while busy(await self._shop.log.load(saga_id)):
+                until = self._shop.clock.now() + (_LOOK_S if self._watches else 0.0)
+                while not await wait_for(rests, every_s, self._shop.clock):
+                    if refused := self._wake_ups.refused(saga_id):
+                        raise DriverUnavailable(refused)
+                    if self._shop.clock.now() >= until:
+                        break
+                if rests.is_set():
+                    return
 
     # --- everybody's sagas --------------------------------------------------------------------------------------------
 
@@ -128,7 +142,8 @@ class TemporalDriver:
             try:
                 ours = await self._named.has_realm()
                 rows = await self._shop.log.busy_sagas(self._shop.settings.realm) if ours else ()
-                for row in rows:
+                found = [row for row in rows if self._stands_still(row)]
+                for row in found[:_AT_A_TIME]:
                     await self._look_after(row)
                 known = {row.id for row in rows}
                 self._seen = {saga_id: seen for saga_id, seen in self._seen.items() if saga_id in known}
@@ -138,15 +153,18 @@ class TemporalDriver:
                 _log.exception("recovery_scan_failed")
             await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
 
-    async def _look_after(self, row: SagaRow) -> None:
+    def _stands_still(self, row: SagaRow) -> bool:
+        """Whether it is time to look why a saga does not move."""
         now = self._shop.clock.now()
         seen = self._seen.get(row.id)
         if seen is None or seen.seq != row.seq:
             wait_s = _PATIENCE * self._shop.settings.recovery_every_s
             self._seen[row.id] = _Seen(row.seq, now + wait_s, wait_s)
-            return
-        if now < seen.again_at:
-            return
+            return False
+        return now >= seen.again_at
+
+    async def _look_after(self, row: SagaRow) -> None:
+        seen = self._seen[row.id]
         try:
             saga = await self._shop.log.load(row.id)
         except (SagaQuarantined, LogConflict) as error:
@@ -155,6 +173,7 @@ class TemporalDriver:
         else:
             due = bool(duties(saga)) or await self._rounds.orphaned(saga)
         if due:
-            await self.wake(row.id)
+            # No signal: a workflow that runs looks by itself some time, and a rush must not be made worse by looks.
+            self._wake_ups.add(row.id, signal=False)
             seen.again_in_s = min(_SELDOM_S, seen.again_in_s * _LESS_OFTEN)
-        seen.again_at = now + seen.again_in_s
+        seen.again_at = self._shop.clock.now() + seen.again_in_s

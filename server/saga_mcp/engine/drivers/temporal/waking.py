@@ -6,8 +6,7 @@ that made it so, and the driver's scan finds it there (at least once, no dual wr
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, Protocol
 
 import anyio
 import structlog
@@ -21,8 +20,13 @@ _log = structlog.get_logger(__name__)
 _AT_A_TIME: Final = 16
 _AGAIN: Final = Retry(first_delay_s=0.5, max_delay_s=10.0)
 
-Send = Callable[[str], Awaitable[None]]
-"""Delivers a wake-up to a saga; raises where it is not known to have arrived."""
+
+class Send(Protocol):
+    """Delivers a wake-up."""
+
+    async def __call__(self, saga_id: str, *, signal: bool) -> None:
+        """See `Connection.tell`; raises where it is not known to have arrived."""
+        ...
 
 
 class WakeUps:
@@ -31,16 +35,17 @@ class WakeUps:
     def __init__(self, send: Send, clock: Clock) -> None:
         self._send = send
         self._clock = clock
-        self._due: dict[str, None] = {}
+        self._due: dict[str, bool] = {}
+        """Whether a signal is to be sent too, by saga."""
         self._wanted = anyio.Event()
         self._changed = anyio.Event()
         self._failures = 0
         self.trouble = ""
         """Why Temporal took none when it was last tried; empty: it did."""
 
-    def add(self, saga_id: str) -> None:
-        """Deliver one as soon as possible."""
-        self._due.setdefault(saga_id)
+    def add(self, saga_id: str, *, signal: bool = True) -> None:
+        """Deliver one as soon as possible; without a `signal` it is for a saga whose workflow may have got lost."""
+        self._due[saga_id] = signal or self._due.get(saga_id, False)
         self._wanted.set()
 
     def refused(self, saga_id: str) -> str:
@@ -72,11 +77,11 @@ class WakeUps:
         self._changed = anyio.Event()
 
     async def _deliver(self, saga_id: str) -> None:
-        del self._due[saga_id]  # what is added from here on is a wake-up of its own
+        signal = self._due.pop(saga_id)  # what is added from here on is a wake-up of its own
         try:
-            await self._send(saga_id)
+            await self._send(saga_id, signal=signal)
         except Exception as error:  # noqa: BLE001 - whatever it was, it is tried again
-            self._due.setdefault(saga_id)
+            self.add(saga_id, signal=signal)
             if not self.trouble:
                 _log.warning("driver_unavailable", saga_id=saga_id, reason=str(error) or type(error).__name__)
             self.trouble = str(error) or type(error).__name__
