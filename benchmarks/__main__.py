@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks import in_process, over_stdio, proxied
+from benchmarks import in_process, load, over_stdio, proxied
 from benchmarks.disk import fsync_ms
 from benchmarks.rows import Row, show
 
@@ -32,6 +32,7 @@ def main() -> int:
         "scan": in_process.scan,
         "memory": over_stdio.memory,
         "upstream": proxied.upstream,
+        "load": load.load,
     }
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description="What saga-mcp costs.")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"{', '.join(measurements)}; default: all")
