@@ -159,7 +159,7 @@ async def _measured(urls: Sequence[str], callers: int, steps: int) -> _Measured:
             for number in range(_WARM_UP):
                 await server.call("record", name=f"warm {number}", amount=number, saga_id=saga_id)
     took_s: list[float] = []
-    ready, go = 0, anyio.Event()
+    ready, go, began = 0, anyio.Event(), 0.0
     done_at: list[float] = []
 
     async def caller(number: int) -> None:
@@ -170,9 +170,9 @@ async def _measured(urls: Sequence[str], callers: int, steps: int) -> _Measured:
             ready += 1
             await go.wait()
             for step in range(steps):
-                began = time.perf_counter()
+                sent = time.perf_counter()
                 await next(turns).call("record", name=f"entry {number}.{step}", amount=step, saga_id=saga_id)
-                took_s.append(time.perf_counter() - began)
+                took_s.append(time.perf_counter() - sent)
             done_at.append(time.perf_counter())
             await next(turns).call("saga_commit", saga_id=saga_id)
 
