@@ -80,21 +80,35 @@ def test_an_interrupted_wait_is_an_answer_for_programs_too(project: Project) -> 
     with tools.open("a") as file:
         file.write("\n\nasync def forever():\n    import anyio\n    await anyio.sleep_forever()\n")
     saga = project.saga(("book", "room"))
-    process = subprocess.Popen(
-        [*COMMAND, "abort", saga.id, "--yes", "--wait", "25", "--json"],
+    with subprocess.Popen(
+        [*COMMAND, "abort", saga.id, "--yes", "--wait", "300", "--json"],
         cwd=project.folder,
-        env=ENVIRONMENT,
+        env={**ENVIRONMENT, "PYTHONFAULTHANDLER": "1"},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-    )
-    assert process.stderr is not None
-    while b"cancelling" not in process.stderr.readline():
-        assert process.poll() is None
-    os.kill(process.pid, signal.SIGINT)
-    out, _ = process.communicate(timeout=20)
-    assert process.returncode == 130
-    assert re.search(r'"code": "interrupted"', out.decode())
+    ) as process:
+        out, err = _interrupted(process, after=b"cancelling")
+    assert process.returncode == 130, err
+    assert re.search(r'"code": "interrupted"', out)
     assert "compensating" in project.run("list").out
+
+
+def _interrupted(process: subprocess.Popen[bytes], *, after: bytes) -> tuple[str, str]:
+    """What a process says once it is interrupted; if it does not end by that, the error says where it was."""
+    assert process.stderr is not None
+    try:
+        while line := process.stderr.readline():
+            if after in line:
+                break
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=30)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)  # Python's fault handler writes where each thread is
+        out, err = process.communicate()
+    except BaseException:
+        process.kill()
+        raise
+    return out.decode(), err.decode()
 
 
 def test_of_a_long_saga_the_newest_steps_are_shown(project: Project) -> None:
