@@ -149,7 +149,7 @@ class CaptureTable(ReadTable):
         default=True, description="`${...}` over `now`: the answer is exactly what is there, so that it can be put back"
     )
     max_bytes: int = Field(
-        MAX_BYTES, ge=1, description="bytes of UTF-8; a larger answer cannot be kept: the call is refused"
+        MAX_BYTES, ge=1, description="bytes of what is there; a larger answer cannot be kept: the call is refused"
     )
 
 

@@ -152,3 +152,24 @@ class SettledBy(StrEnum):
 
 WHOLE_SAGA = 0
 """The `target` of an abort that undoes everything; any other target is a save-point's seq."""
+
+
+def bytes_of(value: JsonValue) -> int:
+    """Bytes that a value holds: of its texts in UTF-8, and of everything else as it is written in JSON.
+
+    What JSON needs to write a text down (quotes, escapes) is no part of it, nor are brackets and commas.
+    """
+    total, waiting = 0, [value]
+    while waiting:  # no recursion: whoever sent it may nest as deep as a parser goes
+        match waiting.pop():
+            case str() as text:
+                total += len(text.encode(errors="surrogatepass"))
+            case dict() as members:
+                waiting += [*members, *members.values()]
+            case list() as entries:
+                waiting += entries
+            case None | bool() as word:
+                total += 5 if word is False else 4
+            case int() | float() as number:
+                total += len(repr(number))
+    return total

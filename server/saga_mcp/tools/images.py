@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import cast
 
-from saga_mcp.domain.values import JsonObject, JsonValue
+from saga_mcp.domain.values import JsonObject, JsonValue, bytes_of
 from saga_mcp.tools.port import ReadAnswer
 
 
@@ -22,10 +22,19 @@ def digested(image: JsonObject, *, ignore_order: bool) -> JsonObject:
 
 
 def size_of(answer: ReadAnswer) -> int:
-    """Bytes of an answer in UTF-8: of its text or of its result as JSON, whichever takes more."""
-    # Not as `_written` escapes it: of a file in Cyrillic that would be three times what its text takes.
-    result = json.dumps(answer.result, ensure_ascii=False, separators=(",", ":"))
-    return max(len(text.encode(errors="surrogatepass")) for text in (answer.text, result))
+    """Bytes of an answer: of its text or of its result, whichever holds more; however JSON would write them."""
+    text, result = bytes_of(answer.text), bytes_of(answer.result)
+    return result if text > result and _is_json_of(answer) else max(text, result)
+
+
+def _is_json_of(answer: ReadAnswer) -> bool:
+    """Whether the text is only the result once more."""
+    if answer.result in (None, {}):
+        return False
+    try:
+        return bool(json.loads(answer.text) == answer.result)
+    except (ValueError, RecursionError):
+        return False
 
 
 def same_image(one: JsonValue, other: JsonValue, *, ignore_order: bool) -> bool:

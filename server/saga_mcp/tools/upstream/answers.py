@@ -11,7 +11,7 @@ from typing import Self, cast
 
 import mcp_types as types
 
-from saga_mcp.domain.values import Effect, JsonObject, JsonValue
+from saga_mcp.domain.values import Effect, JsonObject, JsonValue, bytes_of
 from saga_mcp.tools.answer_rules import AnswerRules, CompiledRules
 from saga_mcp.tools.binding import CannotBind
 from saga_mcp.tools.port import ToolAnswer
@@ -21,7 +21,7 @@ _ASKS = "The server asks for input before it does this, which saga-mcp does not 
 _BEFORE_THE_TOOL = frozenset({types.METHOD_NOT_FOUND, types.INVALID_PARAMS})
 """Errors of the protocol that usually come before a tool is called; some servers send them from within it."""
 _MOST_KEPT = 256_000
-"""Characters of an answer that are stored for a caller whom it did not reach."""
+"""Bytes of an answer that are stored for a caller whom it did not reach."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +139,7 @@ def kept_of(answer: ToolAnswer, result: JsonValue) -> JsonValue:
         kept["structured"] = answer.structured
     else:
         kept["structured_is_result"] = answer.has_structured
-    if len(answer.text) > _MOST_KEPT or len(json.dumps(kept)) > _MOST_KEPT:
+    if bytes_of(kept) > _MOST_KEPT:
         return None
     return kept
 
