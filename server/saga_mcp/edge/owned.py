@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
 
 from saga_mcp.domain.errors import LimitReached, ResourceHeld, SagaNotFound, SagaPruned, SagaQuarantined
 from saga_mcp.domain.ownership import Owner, Principal, Use, owner_of_team
@@ -96,8 +97,8 @@ class OwnedSagas:
         self._require_short(arguments)
         if saga_id is not None:
             await self._require(saga_id, Use.WORK)
-        room = nullcontext() if saga_id is not None else self._room(self._principal.id)
-        async with self._one_of_few(), room, self._discreet():
+        caller = replace(caller, opening=partial(self._room, self._principal.id))
+        async with self._one_of_few(), self._discreet():
             return await self._service.call(
                 offered, arguments, saga_id=saga_id, step_key=step_key, caller=caller, receipt=receipt
             )
@@ -211,7 +212,7 @@ class OwnedSagas:
                 rows = await self._service.open_sagas(Caller(id=owner), limit=most, owners=(owner,))
                 if len(rows) + opening[owner] > most:
                     what = f"{most} of your sagas are open or being opened, which is the limit"
-                    raise LimitReached(what, "End one with saga_commit or saga_abort; saga_status lists them.")
+                    raise LimitReached(what, "End one that saga_status lists, or tell the user.")
             yield
         finally:
             opening[owner] -= 1

@@ -113,7 +113,8 @@ class _Edge:
         self, ctx: ServerRequestContext[Any, Any], _params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """The same list for every connection: control tools, then the catalogue's order."""
-        self.changes.seen(ctx)
+        if self.visitors is None:
+            self.changes.seen(ctx)
         control = (control.listed for control in self.controls.values())
         there = (
             tool.listed

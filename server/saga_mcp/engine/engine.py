@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Self
@@ -192,7 +192,8 @@ class Engine:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, order.plan) as (implicit, mine):
             opening = self._openings.opening(caller, implicit=True)
-            reply = await self._asked(replace(order, opening=opening), args, implicit, caller, receipt)
+            async with caller.opening() if mine else nullcontext():
+                reply = await self._asked(replace(order, opening=opening), args, implicit, caller, receipt)
         return replace(reply, opened=mine)
 
     async def _asked(

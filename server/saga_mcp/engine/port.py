@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, TypeAlias
@@ -90,6 +91,8 @@ class Caller:
     """The client's own id of this call, where it sends one (S8.3)."""
     remote: bool = False
     """Over HTTP: a reply that was sent may be lost unseen (S8.1)."""
+    opening: Callable[[], AbstractAsyncContextManager[None]] = field(default=nullcontext, compare=False, repr=False)
+    """Entered around a call that opens a saga by itself; refuses it where the caller may open no more."""
     report: Report | None = field(default=None, compare=False, repr=False)
     """Tells it how far this call has come; None: it did not ask."""
     ask: Ask | None = field(default=None, compare=False, repr=False)

@@ -106,7 +106,7 @@ def security_of(settings: HttpSettings, host: str, port: int) -> TransportSecuri
     elif host not in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not listened at
         hosts.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
     if settings.public_url:
-        public = urlsplit(settings.public_url)
+        public = urlsplit(settings.public_url.lower())
         usual = f":{_HTTPS_PORT if public.scheme == 'https' else _HTTP_PORT}"
         hosts += [public.netloc, *([] if public.port else [f"{public.netloc}{usual}"])]
         origins.append(f"{public.scheme}://{public.netloc}")
