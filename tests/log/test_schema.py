@@ -26,7 +26,8 @@ from saga_mcp.domain.values import Phase
 from saga_mcp.log.owners import directory_of
 from saga_mcp.log.sql import SqlSagaLog, migrations
 from saga_mcp.log.sql.connect import SqliteFile
-from saga_mcp.log.sql.tables import EPOCH, metadata
+from saga_mcp.log.sql.indices import with_indices
+from saga_mcp.log.sql.tables import EPOCH
 from saga_mcp.log.sql.trouble import LogInUseByOlder, LogTroubled
 
 ROOT = Path(__file__).parents[2]
@@ -75,7 +76,7 @@ async def test_the_migrations_make_the_tables_that_the_code_uses(path: Path) -> 
         await log.sagas("ops")
     with schema_of(path) as connection:
         context = MigrationContext.configure(connection, opts={"version_table": "saga_log_revision"})
-        assert compare_metadata(context, metadata) == []
+        assert compare_metadata(context, with_indices()) == []
         assert connection.execute(text("PRAGMA application_id")).scalar() == int.from_bytes(b"SAGA", "big")
 
 

@@ -23,7 +23,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.sql import ColumnElement
@@ -42,6 +41,7 @@ from saga_mcp.log.sql.drivers import Drivers
 from saga_mcp.log.sql.folds import Fold, Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
+from saga_mcp.log.sql.inserting import insert_new
 from saga_mcp.log.sql.outbox import OutboxRows
 from saga_mcp.log.sql.pauses import Pauses
 from saga_mcp.log.sql.projection import identity, projection
@@ -358,6 +358,5 @@ def _keys(dialect: Dialect) -> ColumnElement[str]:
 
 def _insert_new(table: Table, dialect: Dialect, **computed: ColumnElement[Any]) -> Hot:
     """Insert unless it is there; all columns but the `computed` ones are parameters."""
-    insert = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
     given = [column.name for column in table.columns if column.name not in computed]
-    return Hot(insert(table).values(computed).on_conflict_do_nothing(), dialect, given)
+    return Hot(insert_new(table, dialect).values(computed), dialect, given)

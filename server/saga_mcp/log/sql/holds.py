@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Final
 
 from sqlalchemy import Connection, bindparam, delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 
 from saga_mcp.domain.errors import ResourceHeld, SagaQuarantined
@@ -19,6 +18,7 @@ from saga_mcp.domain.holding import Holder, holder
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.sql.folds import Fold
 from saga_mcp.log.sql.hot import Hot
+from saga_mcp.log.sql.inserting import insert_new
 from saga_mcp.log.sql.names import Names, digest
 from saga_mcp.log.sql.reads import Reads
 from saga_mcp.log.sql.tables import hold
@@ -32,8 +32,7 @@ class Holds:
     def __init__(self, dialect: Dialect, reads: Reads) -> None:
         self._reads = reads
         self._names = Names()
-        insert = postgresql.insert if dialect.name == "postgresql" else sqlite.insert
-        self._insert = Hot(insert(hold).on_conflict_do_nothing(), dialect, [column.name for column in hold.columns])
+        self._insert = Hot(insert_new(hold, dialect), dialect, [column.name for column in hold.columns])
         self._last = Hot(select(hold.c.saga_id).where(*_HERE), dialect)
         self._hand_over = Hot(update(hold).where(*_HERE), dialect, ["saga_id"])
         self._free = Hot(delete(hold).where(hold.c.saga_id == bindparam("of_saga")), dialect)

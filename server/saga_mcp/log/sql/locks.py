@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from sqlalchemy import Connection, delete, select
-from sqlalchemy.dialects import postgresql, sqlite
 
 from saga_mcp.log.port import StepLock
+from saga_mcp.log.sql.inserting import insert_new
 from saga_mcp.log.sql.names import Names
 from saga_mcp.log.sql.tables import step_lock
 
@@ -30,17 +30,14 @@ class Locks:
             name = self._names.of(connection, wanted.name)
             if over is not None:
                 self._drop(connection, over)
-            insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
             connection.execute(
-                insert(step_lock)
-                .values(
+                insert_new(step_lock, connection.dialect).values(
                     realm=wanted.realm,
                     name=name,
                     saga_id=wanted.saga_id,
                     owner=wanted.owner,
                     token=wanted.token,
                 )
-                .on_conflict_do_nothing()
             )
             here = (_COLUMNS.realm == wanted.realm, _COLUMNS.name == name)
             row = connection.execute(select(_COLUMNS.saga_id, _COLUMNS.owner, _COLUMNS.token).where(*here)).one()

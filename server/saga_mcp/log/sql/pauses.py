@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from sqlalchemy import Connection, delete, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.sql import ColumnElement
 
 from saga_mcp.domain.errors import ToolPaused
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.pausing import Pause, called_by
 from saga_mcp.domain.state import Saga
+from saga_mcp.log.sql.inserting import insert_new
 from saga_mcp.log.sql.tables import log_meta, pause
 
 _COLUMNS: Final = pause.c
@@ -68,10 +68,9 @@ def put(connection: Connection, alone: Alone, realm: str, wanted: Pause) -> Paus
     """Pause a tool; the pause that holds then, which may be an older one."""
     with connection.begin():
         alone(connection)
-        insert = postgresql.insert if connection.dialect.name == "postgresql" else sqlite.insert
         values = {"realm": realm, "tool": wanted.tool, "by_whom": wanted.by, "note": wanted.note, "at": wanted.at}
         _changed(connection)
-        connection.execute(insert(pause).values(values).on_conflict_do_nothing())
+        connection.execute(insert_new(pause, connection.dialect).values(values))
         row = connection.execute(select(pause).where(*_here(realm, wanted.tool))).one()
     return _pause(row.tool, row.by_whom, row.note, row.at)
 

@@ -2,8 +2,8 @@
 
 `saga` is a projection: everything in it but `idle_from_s` can be rebuilt from `saga_event`. It exists for lists and for
 the compare-and-set on its `seq`. `idle_from_s` is the realm's `observed_s` when the saga began to idle; null: it does
-not. `head` is the last link of its chain: without it nobody would see that the end was cut off. The partial indices
-keep what start-up and `list` read as small as the work that is open (DESIGN.md section 8).
+not. `head` is the last link of its chain: without it nobody would see that the end was cut off. Their indices stand
+apart, in `indices`: to name a dialect there loads it, and no statement needs them.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from sqlalchemy import (
     Boolean,
     Column,
     Float,
-    Index,
     Integer,
     LargeBinary,
     MetaData,
     String,
     Table,
     Text,
-    text,
 )
 
 EPOCH: Final = 11
@@ -75,33 +73,6 @@ saga: Final = Table(
     Column("chained_from", Integer, nullable=False, server_default="1"),
     Column("ended_at", Float),
     Column("wiped_at", Float),
-    Index("saga_newest", "realm", "opened_at"),
-    Index("saga_open", "realm", "opened_at", sqlite_where=text("open"), postgresql_where=text("open")),
-    Index("saga_busy", "realm", "opened_at", sqlite_where=text("busy"), postgresql_where=text("busy")),
-    Index("saga_waiting", "realm", "opened_at", sqlite_where=text("items > 0"), postgresql_where=text("items > 0")),
-    Index(
-        "saga_idle",
-        "realm",
-        "idle_from_s",
-        sqlite_where=text("idle_from_s IS NOT NULL"),
-        postgresql_where=text("idle_from_s IS NOT NULL"),
-    ),
-    Index(
-        "saga_ended",
-        "realm",
-        "ended_at",
-        sqlite_where=text("ended_at IS NOT NULL AND wiped_at IS NULL"),
-        postgresql_where=text("ended_at IS NOT NULL AND wiped_at IS NULL"),
-    ),
-    Index(
-        "saga_key",
-        "realm",
-        "caller",
-        "key",
-        unique=True,
-        sqlite_where=text("key <> ''"),
-        postgresql_where=text("key <> ''"),
-    ),
     sqlite_with_rowid=False,
 )
 
@@ -205,13 +176,6 @@ outbox: Final = Table(
     Column("attempts", Integer, nullable=False),
     Column("due_at", Float),
     Column("parked", Boolean, nullable=False),
-    Index(
-        "saga_outbox_due",
-        "realm",
-        "due_at",
-        sqlite_where=text("due_at IS NOT NULL"),
-        postgresql_where=text("due_at IS NOT NULL"),
-    ),
     sqlite_with_rowid=False,
 )
 """Alerts to be delivered, by saga and in order (S10.6). `due_at` is null behind another one of the saga, and where they

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from alembic import context
 
-from saga_mcp.log.sql.tables import metadata
+from saga_mcp.log.sql.indices import with_indices
 
 context.configure(
-    connection=context.config.attributes["connection"], target_metadata=metadata, version_table="saga_log_revision"
+    connection=context.config.attributes["connection"],
+    target_metadata=with_indices(),
+    version_table="saga_log_revision",
 )
 context.run_migrations()
