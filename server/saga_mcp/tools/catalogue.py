@@ -171,6 +171,7 @@ def catalogue_of(
             tools,
             hidden=frozenset(hidden),
             undoers=undoers,
+            result_readers=frozenset(result_readers),
             readers=readers,
             rules=rules,
         )
@@ -178,6 +179,7 @@ def catalogue_of(
         [*tools, *upstreams.tools],
         hidden=frozenset(hidden) | upstreams.hidden,
         undoers=undoers,
+        result_readers=frozenset(result_readers),
         more_undoers=upstreams.undoer,
         more_offered=upstreams.trusted,
         readers={**readers, **upstreams.readers},
