@@ -23,15 +23,15 @@ from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.engine.wiping import wiping
-from saga_mcp.log.inspection import LogInspection
+from saga_mcp.log.inspection import LogInspection, ServerInspection
 from saga_mcp.log.keeping import LogKeeping
 from saga_mcp.log.outbox import OutboxCounts
+from saga_mcp.log.owners import LivingOwner
 from saga_mcp.log.place import FilePlace, is_absent
 from saga_mcp.log.port import Owners, SagaLog
 from saga_mcp.log.sealing import LogKeyMissing
 from saga_mcp.log.sql.files import copy_database
-from saga_mcp.log.sql.inspect import inspect
-from saga_mcp.log.sql.opened import open_owned, open_sql_log
+from saga_mcp.log.sql.opened import living_owners, look_at, open_owned, open_sql_log
 from saga_mcp.log.sql.trouble import LogFull, LogReadOnly
 from saga_mcp.tools.catalogue import catalogue_of
 from saga_mcp.tools.port import Catalogue
@@ -88,9 +88,18 @@ def survey(config: Path | None = None) -> Survey:
     return survey_config(find_config(config, os.environ, Path.cwd()), os.environ)
 
 
-def inspect_log(loaded: LoadedConfig) -> LogInspection:
+def inspect_log(loaded: LoadedConfig) -> LogInspection | ServerInspection:
     """Look at the saga log that a config names, without using it."""
-    return inspect(loaded.database.beside)
+    return look_at(loaded.database)
+
+
+def living_processes(loaded: LoadedConfig) -> list[LivingOwner]:
+    """Every other process that uses the saga log now.
+
+    Raises:
+        LogUnavailable: that has to be asked of a server, which does not answer.
+    """
+    return living_owners(loaded.database)
 
 
 @contextlib.asynccontextmanager

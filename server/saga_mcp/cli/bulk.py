@@ -130,5 +130,5 @@ def _report(ground: Ground, retried: Sequence[_Retried], left: int, output: Outp
         say = "happened or not: `retry ITEM`, or `resolve ITEM --undone`"
         output.text(f"{count(left, 'undo')} in doubt left out: look at each whether it {say}.")
     if done and ground.servers():
-        output.text(f"A server (pid {', '.join(str(each.pid) for each in ground.servers())}) goes on with them.")
+        output.text(f"A server (pid {', '.join(each.where for each in ground.servers())}) goes on with them.")
     output.text(f"{count(done, 'item')} let go on, in {ground.database}")

@@ -201,9 +201,7 @@ def _report(
 def _who_goes_on(ground: Ground, driven_by: str) -> str:
     match driven_by:
         case "server":
-            return (
-                f"Recorded. The server (pid {', '.join(str(each.pid) for each in ground.servers())}) goes on with it."
-            )
+            return f"Recorded. The server (pid {', '.join(each.where for each in ground.servers())}) goes on with it."
         case "nobody":
             return "Recorded. No server of this realm is alive: the next one that starts goes on with it."
         case _:

@@ -17,10 +17,11 @@ from saga_mcp import app
 from saga_mcp.app import App
 from saga_mcp.cli.output import CommandFailed, Exit, count
 from saga_mcp.config import ConfigError, ConfigInvalid, ConfigProblem, LoadedConfig, Survey
+from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.edge.clean import escape
 from saga_mcp.log.keeping import LogKeeping
-from saga_mcp.log.owners import LivingOwner, directory_of, living
+from saga_mcp.log.owners import LivingOwner
 from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import SagaLog
 
@@ -82,9 +83,15 @@ class Ground:
         ]
 
     def alive(self) -> list[LivingOwner]:
-        """Every other process that uses this saga log now."""
-        folder = directory_of(self.loaded.database.beside)
-        return living(folder) if folder.is_dir() else []
+        """Every other process that uses this saga log now, as far as it says so.
+
+        Raises:
+            CommandFailed: a server has to be asked, and does not answer.
+        """
+        try:
+            return app.living_processes(self.loaded)
+        except LogUnavailable as error:
+            raise CommandFailed(str(error), code="log_unavailable") from error
 
 
 def stand_on(config: Path | None, *, code: bool = True) -> Ground:
@@ -171,7 +178,7 @@ async def open_app(ground: Ground, *, drive: bool) -> AsyncGenerator[App]:
 
 def _require_log(ground: Ground) -> None:
     if not ground.database_exists() and (alive := ground.alive()):
-        pids = ", ".join(str(each.pid) for each in alive)
+        pids = ", ".join(each.where for each in alive)
         raise CommandFailed(
             f"The saga log {ground.database} was moved or deleted while a living process (pid {pids}) was using it. "
             "Put it back, or restore a backup: its open sagas are in it.",

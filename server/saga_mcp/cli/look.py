@@ -245,7 +245,7 @@ def servers_words(servers: list[LivingOwner]) -> str:
     if not servers:
         return "none of this realm is alive"
     now = time.time()
-    return ", ".join(f"pid {server.pid}, up {age(now - server.started_at)}" for server in servers)
+    return ", ".join(f"pid {server.where}, up {age(now - server.started_at)}" for server in servers)
 
 
 def _server_json(server: LivingOwner) -> JsonObject:

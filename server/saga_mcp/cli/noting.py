@@ -28,6 +28,7 @@ def note_look(database: Path, name: str, how: str, output: Output) -> None:
     file = database.with_name(f"{database.name}-looks.jsonl")
     line = json.dumps({"at": utc_time(time.time()), "by": _me(), "pid": os.getpid(), "saga": name, "how": how})
     try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
             os.write(descriptor, f"{line}\n".encode())

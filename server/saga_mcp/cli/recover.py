@@ -207,7 +207,7 @@ def _report(ground: Ground, driven: list[_Driven], unsent: int, output: Output) 
             [(each.row.id, each.row.state, each.now, each.row.purpose) for each in driven],
         )
     for server in ground.servers():
-        output.text(f"A server of this realm is alive (pid {server.pid}) and does the same.")
+        output.text(f"A server of this realm is alive (pid {server.where}) and does the same.")
     if waiting:
         output.text("What waits for a person: `saga-mcp attention`.")
     if unsent:

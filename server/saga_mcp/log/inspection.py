@@ -44,3 +44,40 @@ class LogInspection:
     alive: tuple[LivingOwner, ...] = ()
     stale_owners: int = 0
     """Locks that dead processes left; the next one that starts removes them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerInspection:
+    """A saga log on a server, as it is found there."""
+
+    trouble: str = ""
+    """Why it cannot be looked at, and what to do; all else is unknown then."""
+    version: str = ""
+    """Of the server."""
+    size_bytes: int = 0
+    epoch: int | None = None
+    """Schema number; None: there is no saga log yet, or nobody could look."""
+    expected_epoch: int
+    in_recovery: bool = False
+    """It is a standby."""
+    undurable: tuple[str, ...] = ()
+    """Settings of the server without which what it has confirmed may be lost."""
+    connections: int = 0
+    most_connections: int = 0
+    keys: tuple[str, ...] = ()
+    """Names of the keys that something in it is encrypted with."""
+    in_clear: int = 0
+    """Sagas with values that are not encrypted."""
+
+    @property
+    def damage(self) -> str:
+        """What is wrong with it, so that nobody should open it."""
+        return self.trouble
+
+    @property
+    def few_connections(self) -> bool:
+        """Whether a server or two more would have none left."""
+        return bool(self.most_connections) and self.connections > self.most_connections - _SPARE_CONNECTIONS
+
+
+_SPARE_CONNECTIONS = 12

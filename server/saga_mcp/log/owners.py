@@ -62,6 +62,11 @@ class LivingOwner:
     host: str = ""
     """The machine that it runs on; empty: this one."""
 
+    @property
+    def where(self) -> str:
+        """By which number it is found, and on which machine where that is another one."""
+        return f"{self.pid} on {self.host}" if self.host else str(self.pid)
+
 
 class FileOwners:
     """This process's claim to be alive, and its knowledge of others; the port's `Owners` for one machine."""

@@ -11,8 +11,8 @@ from saga_mcp.cli.checking.asking import ask, shapes_of
 from saga_mcp.cli.checking.comparing import Comparison
 from saga_mcp.cli.checking.judging import Judge
 from saga_mcp.cli.checking.places import Places, table_at
-from saga_mcp.cli.doctor import log_trouble
 from saga_mcp.cli.ground import Ground
+from saga_mcp.cli.log_checks import log_trouble
 from saga_mcp.config import ConfigProblem, Survey
 from saga_mcp.tools.upstream.asking import Answer, Listed
 

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+import asyncio
+from collections.abc import AsyncGenerator, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from saga_mcp.log.owners import FileOwners
+from saga_mcp.log.inspection import LogInspection, ServerInspection
+from saga_mcp.log.owners import FileOwners, LivingOwner, directory_of, living
 from saga_mcp.log.place import FilePlace, LogPlace, ServerPlace
 from saga_mcp.log.port import Owners
 from saga_mcp.log.sealing import Keyring
+from saga_mcp.log.sql.inspect import inspect
 from saga_mcp.log.sql.log import SqlSagaLog, claim_owner
 
 if TYPE_CHECKING:
     from saga_mcp.log.sql.postgres.database import PostgresDatabase
 
+
+T = TypeVar("T")
 
 _CLAIMED_WITHIN_S = 5.0
 """How long a start waits for a server; without one it goes on, and calls are refused until there is one."""
@@ -83,6 +89,38 @@ async def _owned_on_server(
             yield log, owners
         finally:
             await database.session.aclose()
+
+
+def look_at(place: LogPlace) -> LogInspection | ServerInspection:
+    """Look at the log at a place, without using it."""
+    if isinstance(place, FilePlace):
+        return inspect(place.path)
+    from saga_mcp.log.sql.postgres.inspect import inspect as inspect_server  # noqa: PLC0415 - see `_server`
+
+    return _in_a_loop_of_its_own(inspect_server(place))
+
+
+def living_owners(place: LogPlace) -> list[LivingOwner]:
+    """Every other process that uses the log at a place now.
+
+    Raises:
+        LogUnavailable: that has to be asked of a server, which does not answer.
+    """
+    folder = directory_of(place.beside)
+    here = living(folder) if folder.is_dir() else []
+    if isinstance(place, FilePlace):
+        return here
+    from saga_mcp.log.sql.postgres.inspect import living_owners as owners_there  # noqa: PLC0415 - see `_server`
+
+    there = _in_a_loop_of_its_own(owners_there(place))
+    known = {owner.id for owner in there}
+    return [*there, *(owner for owner in here if owner.id not in known)]
+
+
+def _in_a_loop_of_its_own(work: Coroutine[Any, Any, T]) -> T:
+    # For callers that wait for nothing, some of them within a loop.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(asyncio.run, work).result()
 
 
 def _server(place: ServerPlace, keyring: Keyring) -> PostgresDatabase:

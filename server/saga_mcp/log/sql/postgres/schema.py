@@ -106,7 +106,7 @@ def _damaged(name: str, why: str) -> LogDamaged:
 def _require_no_older_process(alive: Iterable[LivingOwner], name: str) -> None:
     older = [owner for owner in alive if owner.epoch < EPOCH]
     if older:
-        pids = ", ".join(f"{owner.pid} on {owner.host}" for owner in older)
+        pids = ", ".join(owner.where for owner in older)
         raise LogInUseByOlder(
             f"close the older saga-mcp (pid {pids}): the saga log {name} has to be upgraded first; {NOTHING}"
         )

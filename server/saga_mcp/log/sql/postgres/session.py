@@ -145,7 +145,7 @@ class Session:
             ended.set()
 
         raw.add_termination_listener(on_end)
-        await self._refuse_pooler(raw)
+        await self.refuse_pooler(self._server, raw)
         await raw.execute("SET synchronous_commit = off")  # nothing that is written over it has to last
         await raw.add_listener(CHANNEL, self._on_notice)
         if self._claim is not None:
@@ -155,12 +155,17 @@ class Session:
         for heard in self._heard:
             heard("")
 
-    async def _refuse_pooler(self, raw: Any) -> None:  # noqa: ANN401 - see above
-        """Make sure that this connection keeps the session that it has: locks are of the session."""
+    @staticmethod
+    async def refuse_pooler(server: Server, raw: Any) -> None:  # noqa: ANN401 - see above
+        """Make sure that a connection keeps the session that it has: locks are of the session.
+
+        Raises:
+            LogPooled: it does not.
+        """
         session = await raw.fetchval(_SESSION)
         if raw.get_server_pid() == session:
             return  # it is the server itself that answers
-        other = await self._server.connect_raw()
+        other = await server.connect_raw()
         try:
             for _ in range(_POOLER_ROUNDS):
                 async with other.transaction():  # takes a session of the pool; which one did we have?
