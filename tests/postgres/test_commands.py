@@ -21,6 +21,7 @@ async def told(product: Product, *arguments: str, code: int = 0) -> str:
     return output
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(240)
 async def test_every_command_that_looks_or_acts_works(product: Product) -> None:
     async with product.serve() as agent:
@@ -46,7 +47,7 @@ async def test_every_command_that_looks_or_acts_works(product: Product) -> None:
         assert f"(pid {agent_pid}) goes on with it" in await told(product, "abort", saga_id, "--note", "n", "--yes")
         await agent.until(saga_id, "compensated")  # it was told at once
     assert product.world.order == ["reserve(a)", "hold(b)", "release(a)"]
-    assert "at rest now" in await told(product, "recover")
+    assert "at rest now" in await told(product, "recover", "--yes")
     assert "1 saga removed" in await told(product, "prune", "--older-than", "0s", "--yes")
     assert sql(product.url, "SELECT count(*) FROM saga") == "1"  # what was committed can be reverted for a while
     looks = [*product.folder.glob("data/saga-mcp/*-looks.jsonl")]
