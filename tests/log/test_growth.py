@@ -110,7 +110,7 @@ async def test_in_sqlite_every_statement_finds_its_rows_by_an_index(tmp_path: Pa
 
     async with opened_sql_log(path) as log:
         await log.read(listen)
-        await log._writer.aside(listen)
+        await log._writer.aside(listen)  # pyright: ignore[reportPrivateUsage]  # what it writes is asked for too
         await asked_again_and_again(log)
     with closing(sqlite3.connect(path)) as raw:
         statements = [each for each in said if each.startswith(("SELECT", "UPDATE", "INSERT", "DELETE"))]
