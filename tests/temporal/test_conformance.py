@@ -22,15 +22,12 @@ from saga_mcp.engine.drivers.temporal.place import TemporalPlace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
-_BOUND_S = 60.0
-"""A worker that is gone is noticed after five seconds, and each takeover may take so long."""
 _NOT_HERE = {"test_an_undo_that_is_not_available_is_a_dead_letter_until_it_is_back"}
 
 
 @pytest.fixture(autouse=True)
 def _over_temporal(temporal: DevServer, monkeypatch: pytest.MonkeyPatch) -> None:
     place = TemporalPlace(address=temporal.address, task_queue=secrets.token_hex(8))
-    monkeypatch.setattr(server, "BOUND_S", _BOUND_S)
     monkeypatch.setattr(server, "usual_driver", temporal_driver(place, "ledger", works=True))
 
 

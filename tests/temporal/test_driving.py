@@ -6,6 +6,7 @@ import contextlib
 
 import anyio
 import pytest
+from structlog.testing import capture_logs
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 from tests.temporal.served import Realm
@@ -20,6 +21,8 @@ from saga_mcp.engine.clock import SystemClock
 from saga_mcp.engine.drivers.temporal.driver import TemporalDriver
 from saga_mcp.engine.drivers.temporal.errands import NotOurs
 from saga_tools import ToolRegistry
+
+pytestmark = pytest.mark.timeout(120)
 
 
 def driver_of(server: Server) -> TemporalDriver:
@@ -247,6 +250,11 @@ async def test_the_driving_moves_from_a_living_worker_to_the_one_whose_turn_it_i
 async def test_a_worker_that_lacks_a_tool_leaves_the_saga_to_one_that_has_it(realm: Realm, world: World) -> None:
     async with realm.serving(reply_within_s=0.1) as server:
         saga_id = await reserved(server, "a")
+        with capture_logs() as said:
+            async with realm.working(tools=ToolRegistry()):
+                await eventually(lambda: any(each["event"] == "tools_missing" for each in said))
+        [missing] = [each["sagas_by_tool"] for each in said if each["event"] == "tools_missing"]
+        assert missing["ledger.release"] == 1
         async with realm.working(tools=ToolRegistry()) as poor:
             await server.abort(saga_id)
             flow = await realm.workflow(saga_id)

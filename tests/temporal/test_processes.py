@@ -136,6 +136,7 @@ async def test_a_retry_from_the_command_line_wakes_the_worker_and_a_resolve_does
         assert (code, product.world.standing) == (0, []), said
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_command_without_any_server_leaves_driving_to_temporal(product: Product, temporal: DevServer) -> None:
     drive_by(product, temporal)
@@ -149,6 +150,7 @@ async def test_a_command_without_any_server_leaves_driving_to_temporal(product: 
         assert product.world.standing == [], said
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_worker_ends_gracefully_and_what_it_undid_is_recorded(product: Product, temporal: DevServer) -> None:
     drive_by(product, temporal)
@@ -164,6 +166,7 @@ async def test_a_worker_ends_gracefully_and_what_it_undid_is_recorded(product: P
     assert len(product.world.did("release")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_process_of_another_driver_drives_nothing_and_a_switch_ends_the_workers(
     product: Product, temporal: DevServer

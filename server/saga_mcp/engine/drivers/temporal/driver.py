@@ -18,6 +18,7 @@ from saga_mcp.domain.errors import DriverUnavailable, LogConflict, LogUnavailabl
 from saga_mcp.engine.drivers.named import TEMPORAL, Named
 from saga_mcp.engine.drivers.rounds import Rounds
 from saga_mcp.engine.drivers.temporal.errands import Errands
+from saga_mcp.engine.drivers.temporal.lacking import tell_what_is_missing
 from saga_mcp.engine.drivers.temporal.resting import Resting
 from saga_mcp.engine.drivers.temporal.waking import Send, WakeUps
 from saga_mcp.engine.port import Allowances, Resender
@@ -92,6 +93,7 @@ class TemporalDriver:
         self._tasks.start_soon(self._resting.watch)
         self._watches = True
         if self._hands is not None:
+            self._tasks.start_soon(tell_what_is_missing, self._shop)
             self._tasks.start_soon(self._hands.work, self._errands)
 
     def stop(self) -> None:
