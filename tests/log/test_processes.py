@@ -1,4 +1,4 @@
-"""Several processes on one file, killed at any moment (CASES C27, C28, C44; SEMANTICS.md S10.1)."""
+"""Several processes on one database, killed at any moment (CASES C27, C28, C44; SEMANTICS.md S10.1)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,17 @@ import random
 import subprocess
 import sys
 import time
+from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
 from tests.log.decisions import opening
+from tests.log.kinds import opened_sql_log
 
 from saga_mcp.domain.values import Phase
+from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import SagaLog
 from saga_mcp.log.sql import SqlSagaLog
 
@@ -22,9 +25,28 @@ ROOT = Path(__file__).parents[2]
 WITHIN_S = 60
 
 
-def start(path: Path, *job: str) -> subprocess.Popen[str]:
+Lasting: TypeAlias = Path | ServerPlace
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def path(request: pytest.FixtureRequest, tmp_path: Path) -> Lasting:
+    """A database that several processes can use."""
+    if request.param == "sqlite":
+        return tmp_path / "saga.db"
+    place: ServerPlace = request.getfixturevalue("server_place")
+    return place
+
+
+@pytest.fixture
+async def log(path: Lasting) -> AsyncGenerator[SqlSagaLog]:
+    async with opened_sql_log(path) as opened:
+        yield opened
+
+
+def start(path: Lasting, *job: str) -> subprocess.Popen[str]:
+    place = str(path) if isinstance(path, Path) else path.url
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.log.worker", str(path), *job],
+        [sys.executable, "-m", "tests.log.worker", place, *job],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -38,14 +60,14 @@ def finish(worker: subprocess.Popen[str]) -> Any:  # noqa: ANN401 - whatever the
     return json.loads(out)
 
 
-@pytest.mark.case(44)
+@pytest.mark.case(44, 49)
 @pytest.mark.slow
-async def test_four_processes_with_fifty_sagas_of_five_steps_lose_nothing(path: Path) -> None:
+async def test_four_processes_with_fifty_sagas_of_five_steps_lose_nothing(path: Lasting) -> None:
     """Also starts them all on a file that does not exist, so the schema is created once."""
     workers = [start(path, "sagas", str(number), "50", "5") for number in range(4)]
     for worker in workers:
         finish(worker)
-    async with SqlSagaLog.open(path) as log:
+    async with opened_sql_log(path) as log:
         rows = await log.sagas("ops", limit=1000)
         assert {(row.steps, row.seq) for row in rows} == {(5, 11)}
         assert len(rows) == 200
@@ -53,7 +75,7 @@ async def test_four_processes_with_fifty_sagas_of_five_steps_lose_nothing(path: 
             assert [record.seq for record in await log.history(row.id)] == list(range(1, 12))
 
 
-async def test_two_processes_that_append_to_one_saga_lose_no_step(log: SagaLog, path: Path) -> None:
+async def test_two_processes_that_append_to_one_saga_lose_no_step(log: SagaLog, path: Lasting) -> None:
     await log.decide("sg-a", opening())
     workers = [start(path, "shared", "sg-a", "40") for _ in range(2)]
     for worker in workers:
@@ -62,7 +84,7 @@ async def test_two_processes_that_append_to_one_saga_lose_no_step(log: SagaLog, 
 
 
 @pytest.mark.case(28)
-async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(log: SagaLog, path: Path) -> None:
+async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(log: SagaLog, path: Lasting) -> None:
     count = 50
     for number in range(count):
         await log.decide(f"sg-race-{number}", opening())
@@ -77,7 +99,7 @@ async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(log
 
 
 @pytest.mark.slow
-async def test_whenever_a_writer_is_killed_the_log_is_a_legal_prefix_with_all_that_was_answered(path: Path) -> None:
+async def test_whenever_a_writer_is_killed_the_log_is_a_legal_prefix_with_all_that_was_answered(path: Lasting) -> None:
     answered: dict[str, int] = {}
     for _ in range(12):
         worker = start(path, "forever")
@@ -91,7 +113,7 @@ async def test_whenever_a_writer_is_killed_the_log_is_a_legal_prefix_with_all_th
             if seq.isdigit():
                 answered[saga_id] = max(answered.get(saga_id, 0), int(seq))
     assert len(answered) > 20
-    async with SqlSagaLog.open(path) as log:
+    async with opened_sql_log(path) as log:
         for row in await log.sagas("ops", limit=100_000):
             saga = await log.load(row.id)  # folds every event: an illegal one would quarantine it
             assert saga.seq == row.seq == len(await log.history(row.id))

@@ -15,10 +15,11 @@ from collections import Counter
 from pathlib import Path
 
 from tests.log.decisions import aborting, committing, intending, opening, succeeding
+from tests.log.kinds import opened_sql_log
 
 from saga_mcp.domain.errors import Refused
+from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import SagaLog
-from saga_mcp.log.sql import SqlSagaLog
 
 
 async def sagas(log: SagaLog, name: str, count: int, steps: int) -> dict[str, int]:
@@ -69,8 +70,9 @@ async def forever(log: SagaLog) -> dict[str, int]:
             print(saga_id, seq, flush=True)
 
 
-async def main(path: Path, job: str, *args: str) -> None:
-    async with SqlSagaLog.open(path) as log:
+async def main(where: str, job: str, *args: str) -> None:
+    place = ServerPlace(url=where, name="the log", beside=Path()) if "://" in where else Path(where)
+    async with opened_sql_log(place) as log:
         match job:
             case "sagas":
                 result: object = await sagas(log, args[0], int(args[1]), int(args[2]))
@@ -84,4 +86,4 @@ async def main(path: Path, job: str, *args: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(Path(sys.argv[1]), *sys.argv[2:]))
+    asyncio.run(main(sys.argv[1], *sys.argv[2:]))
