@@ -145,6 +145,7 @@ async def test_a_command_without_any_server_leaves_driving_to_temporal(product: 
     code, said = await product.run("abort", saga_id, "--yes")
     assert (code, product.world.sent("release")) == (0, []), said
     assert "Temporal knows of it" in said
+    assert "No worker has taken it yet." in (await product.run("show", saga_id))[1]
     async with working(product):
         code, said = await product.run("recover", "--yes")
         assert product.world.standing == [], said

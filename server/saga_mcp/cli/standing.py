@@ -85,6 +85,8 @@ class Standing:
     is_busy: bool
     driver_pid: int | None
     found: tuple[Wait, ...]
+    for_workers: bool = False
+    """It names no process: whichever worker has its turn takes it."""
 
     def json(self, step: int | None) -> JsonObject:
         """For programs; of one step only where that is asked."""
@@ -94,7 +96,8 @@ class Standing:
         """For people."""
         yield from (each.line() for each in self._of(step))
         if self.is_busy:
-            yield f"Driven by pid {self.driver_pid}." if self.driver_pid else "Nobody alive drives it."
+            nobody = "No worker has taken it yet." if self.for_workers else "Nobody alive drives it."
+            yield f"Driven by pid {self.driver_pid}." if self.driver_pid else nobody
 
     def _of(self, step: int | None) -> Iterator[Wait]:
         return (each for each in self.found if step in {None, each.step})
@@ -150,7 +153,8 @@ def standing(
     steps = {step.number: step for step in saga.loose_steps}
     if held is not None:
         steps.setdefault(held[0].number, held[0])  # an undo that was never tried leaves its step as it was
-    return Standing(going, driver, tuple(chain.from_iterable(map(teller.of, steps.values()))))
+    found = tuple(chain.from_iterable(map(teller.of, steps.values())))
+    return Standing(going, driver, found, for_workers=not saga.driver)
 
 
 @dataclass(frozen=True, slots=True)

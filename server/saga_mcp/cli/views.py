@@ -174,7 +174,7 @@ def saga_table(output: Output, found: Sequence[Listed], alive: Mapping[str, int]
 def _driver(row: SagaRow, alive: Mapping[str, int]) -> str:
     if not row.busy:
         return ""
-    return f"pid {alive[row.driver]}" if row.driver in alive else "nobody alive"
+    return f"pid {alive[row.driver]}" if row.driver in alive else "nobody alive" if row.driver else "no worker yet"
 
 
 def waiting_table(output: Output, found: Sequence[Waiting], now: float) -> None:
