@@ -66,6 +66,8 @@ async def _work(ground: Ground) -> None:
 
 
 async def _until_told(waiting: TaskGroup) -> None:
+    if sys.platform == "win32":  # which has no such signals: Ctrl-C ends it as a kill does
+        await anyio.sleep_forever()
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:
         async for _ in signals:
             break
