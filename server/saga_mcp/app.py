@@ -31,7 +31,7 @@ from saga_mcp.log.place import FilePlace, is_absent
 from saga_mcp.log.port import Owners, SagaLog
 from saga_mcp.log.sealing import LogKeyMissing
 from saga_mcp.log.sql.files import copy_database
-from saga_mcp.log.sql.opened import living_owners, look_at, open_owned, open_sql_log
+from saga_mcp.log.sql.opened import is_there, living_owners, look_at, open_owned, open_sql_log
 from saga_mcp.log.sql.trouble import LogFull, LogReadOnly
 from saga_mcp.tools.catalogue import catalogue_of
 from saga_mcp.tools.port import Catalogue
@@ -91,6 +91,11 @@ def survey(config: Path | None = None) -> Survey:
 def inspect_log(loaded: LoadedConfig) -> LogInspection | ServerInspection:
     """Look at the saga log that a config names, without using it."""
     return look_at(loaded.database)
+
+
+def log_exists(loaded: LoadedConfig) -> bool:
+    """Whether there is a saga log, or something that keeps one from telling; none is made by looking."""
+    return is_there(loaded.database)
 
 
 def living_processes(loaded: LoadedConfig) -> list[LivingOwner]:

@@ -95,4 +95,6 @@ async def test_an_empty_database_is_said_to_have_no_log_yet(tmp_path: Path, post
     with fresh(postgres, empty=True) as name:
         product = Product(tmp_path, url=postgres.url(name))
         assert "has no saga log yet" in await told(product, "doctor", code=1)
+        assert "There is no saga log at postgresql://127.0.0.1" in await told(product, "list", code=1)
+        assert "(not there yet)" in await told(product)
         assert sql(postgres.url(name), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "0"

@@ -22,7 +22,6 @@ from saga_mcp.domain.values import JsonValue
 from saga_mcp.edge.clean import escape
 from saga_mcp.log.keeping import LogKeeping
 from saga_mcp.log.owners import LivingOwner
-from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import SagaLog
 
 
@@ -48,9 +47,8 @@ class Ground:
         return self.loaded.database.name
 
     def database_exists(self) -> bool:
-        """Whether there is a saga log at all, as far as that can be told here; no command but `serve` makes one."""
-        place = self.loaded.database
-        return isinstance(place, ServerPlace) or place.path.exists()
+        """Whether there is a saga log at all; no command but `serve` makes one."""
+        return app.log_exists(self.loaded)
 
     @property
     def realm_moves(self) -> bool:

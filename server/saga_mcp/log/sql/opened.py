@@ -100,6 +100,14 @@ def look_at(place: LogPlace) -> LogInspection | ServerInspection:
     return _in_a_loop_of_its_own(inspect_server(place))
 
 
+def is_there(place: LogPlace) -> bool:
+    """Whether there is a log at a place, or something that keeps one from telling."""
+    if isinstance(place, FilePlace):
+        return place.path.exists()
+    seen = look_at(place)
+    return bool(seen.damage) or seen.epoch is not None
+
+
 def living_owners(place: LogPlace) -> list[LivingOwner]:
     """Every other process that uses the log at a place now.
 
