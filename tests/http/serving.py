@@ -14,12 +14,15 @@ import anyio
 import anyio.abc
 import httpx2
 import mcp_types as types
+import pytest
 from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.e2e.product import BOUND_S, COMMAND, Product
 
 LEGACY, MODERN = "legacy", "2026-07-28"
+OTHER_ERA = pytest.param(LEGACY, marks=pytest.mark.slow)
+"""Where what is shown does not hang on the era."""
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from tests.e2e.product import Product
 from tests.http.people import NAMES, TOKENS, share
-from tests.http.serving import HEADERS, LEGACY, MODERN, Agent, Answer, agent, bearing, posted, serving, web
+from tests.http.serving import HEADERS, MODERN, OTHER_ERA, Agent, Answer, agent, bearing, posted, serving, web
 from tests.world.server import eventually
 
 from saga_mcp.domain.ids import saga_id
@@ -25,7 +25,7 @@ async def people(product: Product, *, mode: str = MODERN) -> AsyncGenerator[list
         yield [await stack.enter_async_context(agent(server.url, TOKENS[name], mode=mode)) for name in NAMES]
 
 
-@pytest.mark.parametrize("mode", [LEGACY, MODERN])
+@pytest.mark.parametrize("mode", [OTHER_ERA, MODERN])
 async def test_there_is_no_way_to_the_saga_of_somebody_else(product: Product, mode: str) -> None:
     share(product, "agent_may_revert = true\naudit_reads = true", "[tools.'ledger.reserve']\non_repeat = 'replay'")
     async with people(product, mode=mode) as (alice, _, eve, _):

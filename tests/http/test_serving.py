@@ -14,7 +14,7 @@ from saga_mcp.app import load
 from saga_mcp.cli.serve_http import WrongAddress, address_of, require_safe
 
 
-@pytest.mark.parametrize("mode", [LEGACY, "auto", MODERN])
+@pytest.mark.parametrize("mode", [LEGACY, pytest.param("auto", marks=pytest.mark.slow), MODERN])
 async def test_a_client_of_either_era_keeps_one_saga_and_undoes_another(product: Product, mode: str) -> None:
     async with serving(product) as server, agent(server.url, mode=mode) as client:
         kept = await client.begin()

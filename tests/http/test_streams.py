@@ -8,13 +8,13 @@ import anyio
 import httpx2
 import pytest
 from tests.e2e.product import BOUND_S, Product
-from tests.http.serving import MODERN, agent, serving, web
+from tests.http.serving import MODERN, OTHER_ERA, agent, serving, web
 from tests.world.server import eventually
 
 SSE = '[http]\nreplies = "sse"'
 
 
-@pytest.mark.parametrize("mode", ["legacy", MODERN])
+@pytest.mark.parametrize("mode", [OTHER_ERA, MODERN])
 async def test_a_rollback_is_told_how_far_it_has_come(product: Product, mode: str) -> None:
     product.configure(tools=SSE)
     product.world.plan(release=["hang_before"])
