@@ -127,13 +127,16 @@ async def test_a_retry_from_the_command_line_wakes_the_worker_and_a_resolve_does
     product: Product, temporal: DevServer
 ) -> None:
     drive_by(product, temporal)
-    product.world.plan(release=["give_up", "ok"])
+    product.world.plan(release=["give_up", "ok", "give_up", "ok"])
     async with product.serve() as client, working(product):
-        saga_id = await reserved(client, "a", "b")
+        saga_id = await reserved(client, "a", "b", "c")
         reply = await client.call("saga_abort", saga_id=saga_id)
         assert reply.code == "needs_person"
-        code, said = await product.run("retry", f"{saga_id}.2", "--yes", "--note", "it is back", "--wait", "30")
-        assert (code, product.world.standing) == (0, []), said
+        code, said = await product.run("retry", f"{saga_id}.3", "--yes", "--note", "it is back", "--wait", "30")
+        assert (code, product.world.standing) == (0, ["reserve(a)", "reserve(b)"]), said
+        by_hand = ("--undone", "--yes", "--note", "by hand", "--wait", "30")
+        code, said = await product.run("resolve", f"{saga_id}.2", *by_hand)
+        assert (code, product.world.standing) == (0, ["reserve(b)"]), said
 
 
 @pytest.mark.slow
