@@ -1,11 +1,11 @@
 """An MCP server that is whatever it is told: a name, a version, tools. It writes down when it is started and called.
 
-Without the SDK, because it is started often. Its one argument is a JSON object: `name`, `version`, `log` (a file),
-`tools` (name -> whether it says that it only reads, null where it says nothing; or its input schema; or all that it
-lists of the tool), `gives` (tool -> the text of its answer), `say` (on stderr), `exit` (at once),
-`together` (how many have to be started before this one answers). Instead of `name`,
-`version` and `tools`: `list`, a file with them. Instead of `gives`: `answers`, a file with a list of whole results for
-each tool, from which each call takes the first, and leaves the last.
+Without the SDK, because it is started often. Its one argument is a JSON object, or a file with one: `name`, `version`,
+`log` (a file), `tools` (name -> whether it says that it only reads, null where it says nothing; or its input schema; or
+all that it lists of the tool), `gives` (tool -> the text of its answer), `say` (on stderr), `exit` (at once),
+`together` (how many have to be started before this one answers). Instead of `name`, `version` and `tools`: `list`, a
+file with them. Instead of `gives`: `answers`, a file with a list of whole results for each tool, from which each call
+takes the first, and leaves the last.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from typing import Any
 
 
 def spec() -> dict[str, Any]:
-    given: dict[str, Any] = json.loads(sys.argv[1])
+    told = sys.argv[1] if sys.argv[1].startswith("{") else Path(sys.argv[1]).read_text(encoding="utf-8")
+    given: dict[str, Any] = json.loads(told)
     return {**given, **json.loads(Path(given["list"]).read_text(encoding="utf-8"))} if "list" in given else given
 
 

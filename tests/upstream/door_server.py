@@ -1,7 +1,8 @@
 """The ledger over HTTP, behind a door that answers calls of `add` itself: their `item` says how, by an HTTP status.
 
 What comes of them behind it: a refusal and a `lost` session reach nothing; `202` and statuses of gateways are said at
-once of calls that go on behind them; `own_code` has its effect, and an error of JSON-RPC from the reserved range.
+once of calls that go on behind them; `own_code` has its effect, and an error of JSON-RPC from the reserved range;
+`malformed` has it too, and a result that is none.
 """
 
 from __future__ import annotations
@@ -53,6 +54,10 @@ class Door:
             write("add", id=7, item=item)
             error = {"jsonrpc": "2.0", "id": asked["id"], "error": {"code": -32099, "message": "the index is not"}}
             await _answer(send, 200, b"application/json", json.dumps(error).encode())
+        elif item == "malformed":
+            write("add", id=7, item=item)
+            answer = {"jsonrpc": "2.0", "id": asked["id"], "result": {"content": "nope"}}
+            await _answer(send, 200, b"application/json", json.dumps(answer).encode())
         elif item == "lost":
             await _answer(send, 404, b"text/plain", b"no such session")
         elif item.isdecimal():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.upstream.desk import PAIRED, Desk
 
-from saga_mcp.domain.values import Effect, JsonObject, JsonValue
+from saga_mcp.domain.values import Effect, JsonObject
 from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.upstream.answers import Answers
 
@@ -224,12 +224,35 @@ async def test_a_person_asks_the_probe_of_an_undo_in_doubt_once_it_can_tell(desk
     assert desk.called("remove") == 1
 
 
-@pytest.mark.parametrize(
-    ("flag", "effect"),
-    [(None, None), (False, None), (True, Effect.NONE), ("true", Effect.NONE), (1, Effect.NONE), (0, Effect.NONE)],
-)
-def test_what_is_no_boolean_in_the_place_of_the_error_flag_is_no_success(
-    flag: JsonValue, effect: Effect | None
-) -> None:
+@pytest.mark.parametrize("flag", [None, False, True])
+def test_an_answer_whose_error_flag_can_be_read_says_what_it_says(flag: bool | None) -> None:  # noqa: FBT001 - a value
     raw: JsonObject = {"content": [{"type": "text", "text": "did"}], "isError": flag}
-    assert Answers.of(AnswerRules()).read(raw, {}).effect is effect
+    assert Answers.of(AnswerRules()).read(raw, {}).effect is (Effect.NONE if flag else None)
+
+
+UNREADABLE: list[JsonObject] = [
+    {"content": "nope"},
+    {"content": None},
+    {"content": {"type": "text", "text": "did"}},
+    {"content": ["did"]},
+    {"content": [{"text": "did"}]},
+    {"content": [{"type": "text"}]},
+    {"content": [{"type": "text", "text": {"a": 1}}], "structuredContent": {"a": 1}},
+    {"content": [{"type": "text", "text": "did"}], "isError": "true"},
+    {"content": [{"type": "text", "text": "did"}], "isError": "false"},
+    {"content": [{"type": "text", "text": "did"}], "isError": 1},
+    {"content": [{"type": "text", "text": "did"}], "isError": 0},
+]
+
+
+@pytest.mark.parametrize("raw", UNREADABLE, ids=str)
+@pytest.mark.parametrize("rules", [AnswerRules(), AnswerRules(no_effect_when=True), AnswerRules(result="${1}")])
+def test_an_answer_that_cannot_be_read_says_nothing(raw: JsonObject, rules: AnswerRules) -> None:
+    read = Answers.of(rules).read(raw, {})
+    assert (read.effect, read.undecided, read.answer.is_error) == (Effect.UNKNOWN, True, True)
+    assert "cannot be read" in read.answer.text
+
+
+@pytest.mark.parametrize("raw", [{}, {"content": []}, {"content": [{"type": "hologram", "x": 1}]}], ids=str)
+def test_an_answer_with_little_or_something_new_in_it_can_be_read(raw: JsonObject) -> None:
+    assert Answers.of(AnswerRules()).read(raw, {}).effect is None

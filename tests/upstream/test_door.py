@@ -82,3 +82,15 @@ async def test_what_one_call_meets_at_the_door_does_not_touch_the_others(desk: D
                 desk.switch("go")
     assert not answers[0].is_error, answers[0].text
     assert desk.did == ["add slow"]
+
+
+async def test_an_answer_that_cannot_be_read_is_no_success(desk: Desk) -> None:
+    async with ledger(desk, program=DOOR) as port:
+        point(desk, port)
+        async with desk.open() as agent:
+            await agent.until_up()
+            answer = await agent.call("ledger_add", item="malformed", id=7)
+            assert answer.is_error
+            assert "cannot be read (content is no list)" in answer.text
+            await agent.until(answer.facts["id"], "compensated")
+    assert desk.did == ["add malformed", "remove 7"]

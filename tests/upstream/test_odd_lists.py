@@ -80,3 +80,24 @@ async def test_who_asks_reads_why_a_server_does_not_start(desk: Desk, stub: Stub
     _, said = await desk.run("doctor")
     assert "boom: no token" in said
     assert not [text for text in (*answers, said) if "TaskGroup" in text or "ExceptionGroup" in text]
+
+
+async def test_a_call_whose_answer_cannot_be_read_is_in_doubt_and_no_empty_success(desk: Desk, stub: Stub) -> None:
+    answers = desk.folder / "answers.json"
+    nope, fine = {"content": "nope"}, {"content": [{"type": "text", "text": "fine"}]}
+    answers.write_text(json.dumps({"good": [nope], "last": [fine, nope]}), encoding="utf-8")
+    stub(answers=str(answers))
+    async with desk.serve() as agent:
+        await agent.until_up("stub_last")
+        done = await agent.call("stub_good")
+        assert done.is_error
+        assert "cannot be read (content is no list)" in done.text
+        refused = await agent.call("saga_commit", saga_id=done.facts["id"])
+        assert refused.is_error
+        read = await agent.call("stub_last")
+        assert read.is_error
+        assert "cannot be read (content is no list)" in read.text
+    assert "called good" in calls(desk)
+    _, said = await desk.run("show", done.facts["id"], "--timeline")
+    assert "STEP_FELL_IN_DOUBT" in said
+    assert "STEP_SUCCEEDED" not in said

@@ -66,6 +66,8 @@ class Answers:
 
         What cannot be evaluated is never taken for a success, nor for a failure without effect (S11.3).
         """
+        if wrong := _unreadable(raw):
+            return _says_nothing(wrong)
         answer = tool_answer(raw)
         if raw.get("resultType") == "input_required":
             # An agent's client would be asked; for a step that may run without one, nobody is.
@@ -106,6 +108,32 @@ class Answers:
             return Effect.NONE if self.compiled.no_effect_when.holds(values) else Effect.UNKNOWN
         except CannotBind:
             return Effect.UNKNOWN
+
+
+def _unreadable(raw: JsonObject) -> str:
+    """What is wrong with a result that is none of the protocol; empty: it can be read.
+
+    As lenient as clients are: `content` may be left out, and blocks of kinds that are not known here are passed on.
+    """
+    content = raw.get("content", [])
+    if not isinstance(content, list):
+        return "content is no list"
+    for place, block in enumerate(content):
+        if not isinstance(block, dict) or not isinstance(block.get("type"), str):
+            return f"content[{place}] is no block"
+        if block["type"] == "text" and not isinstance(block.get("text"), str):
+            return f"content[{place}] has no text"
+    if not isinstance(raw.get("isError"), bool | None):
+        return "isError is neither true nor false"
+    return ""
+
+
+def _says_nothing(wrong: str) -> Answer:
+    """An answer that cannot be read proves neither that its call did its work nor that it did not (S4.5)."""
+    error = f"the server's answer cannot be read ({wrong}), so that nobody can tell what the call did"
+    block: JsonObject = {"type": "text", "text": f"{error[0].upper()}{error[1:]}."}
+    answer = ToolAnswer(content=(block,), is_error=True)
+    return Answer(answer=answer, result={}, effect=Effect.UNKNOWN, error=error, undecided=True)
 
 
 def tool_answer(raw: JsonObject) -> ToolAnswer:
