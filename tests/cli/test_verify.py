@@ -69,3 +69,33 @@ def _other(project: Project) -> str:
 
 def test_where_there_is_no_log_there_is_nothing_to_check(project: Project) -> None:
     assert project.run("verify").code == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "what", "advice"),
+    [
+        ("DELETE FROM saga_pair", "is gone", "is not in the saga log any more"),
+        ("UPDATE saga_pair SET content = replace(content, 'refund', 'remind')", "was changed", "was changed in the"),
+        ("UPDATE saga_pair SET content = 'no json'", "was changed", "was changed in the saga log"),
+    ],
+)
+def test_a_stored_undo_that_was_changed_or_deleted_is_named_by_saga_and_step(
+    statement: str, what: str, advice: str, project: Project, capfd: pytest.CaptureFixture[str]
+) -> None:
+    saga = project.saga(("pay", "room"))
+    by_hand(project.folder, statement)
+    capfd.readouterr()
+    assert here(project, "verify") == 1
+    said = capfd.readouterr().out
+    assert f"{saga.id}  what undoes step 1 {what}: its stored pair" in said
+    assert "1 saga not as written" in said
+    assert here(project, "verify", "--json") == 1
+    (told,) = json.loads(capfd.readouterr().out)["sagas"]
+    assert (told["ok"], told["event"], told["steps"]) == (False, None, [1])
+    here(project, "abort", saga.id, "--yes")
+    capfd.readouterr()
+    here(project, "show", f"{saga.id}.1")
+    shown = capfd.readouterr().out
+    assert advice in shown
+    assert "upgrade it" not in shown
+    assert project.world == ["room"]  # nothing was sent

@@ -35,7 +35,7 @@ async def test_an_undo_whose_pair_cannot_be_read_is_not_sent_and_waits_for_a_per
         assert (await server.abort(reply.saga_id)).phase is Phase.COMPENSATING
         (item,) = await server.items(reply.saga_id)
         assert item.kind is ItemKind.DEAD_LETTER
-        assert "cannot be read by this version of saga-mcp" in item.message
+        assert "was changed in the saga log: nothing is sent." in item.message
         assert world.standing == ["reserve(a)"]
         assert world.sent("release") == []
     _rewrite(database)

@@ -24,7 +24,7 @@ def verify(
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check that no event of the saga log was changed, removed, added or moved since it was written. Changes nothing.
+    """Check that no event of the saga log, and no stored undo, was changed, removed, added or moved. Changes nothing.
 
     Example: saga-mcp verify
     """
@@ -75,7 +75,7 @@ def words(checked: Checked) -> str:
         return f"event {checked.broken.seq} {checked.broken.why}"
     if checked.row_differs:
         return f"the row that lists are made of says {checked.row_differs}, which its events give; they are as written"
-    return ""
+    return "; ".join(f"what undoes step {step} {why}: its stored pair" for step, why in checked.pairs_differ)
 
 
 def _json(checked: Checked) -> JsonObject:
@@ -90,5 +90,6 @@ def _json(checked: Checked) -> JsonObject:
         "wiped": checked.wiped,
         "head": checked.head,
         "event": None if broken is None else broken.seq,
+        "steps": [step for step, _ in checked.pairs_differ],
         "why": words(checked),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
@@ -9,6 +11,12 @@ from saga_mcp.domain.values import JsonObject, JsonValue, PartAction, Urgency
 
 PAYLOAD = MappingProxyType({"payload": True})
 """Marks a field that holds values of the outside world: stored in a column of its own, no part of any decision."""
+
+
+def pair_name(content: JsonObject) -> str:
+    """The name of a stored pair, which is a hash of its content: equal content, equal name."""
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

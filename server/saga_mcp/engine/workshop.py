@@ -187,9 +187,9 @@ class Workshop:
         """The pair as it was frozen at the step's intent.
 
         Raises:
-            PairUnreadable: another version wrote it.
+            PairUnreadable: it is not there as it was stored, or another version wrote it.
         """
-        if step.plan.pair_hash not in self._pairs:
+        if not isinstance(self._pairs.get(step.plan.pair_hash), Pair):  # one that was unreadable may be put back
             await self._read_pair(step.plan.pair_hash)
         return self.pair_in_decision(step)
 
@@ -205,7 +205,7 @@ class Workshop:
     async def _read_pair(self, pair_hash: str) -> None:
         row = await self.log.pair(pair_hash)
         try:
-            self._pairs[pair_hash] = Pair.of_row(pair_hash, {} if row is None else row.content)
+            self._pairs[pair_hash] = Pair.of_row(pair_hash, None if row is None else row.content)
         except PairUnreadable as unreadable:
             _log.error("pair_unreadable", pair=pair_hash, reason=str(unreadable))
             self._pairs[pair_hash] = unreadable

@@ -30,6 +30,8 @@ class Checked:
     row_differs: str = ""
     """Where the saga's row, of which lists are made, does not say what its events give; empty: nowhere."""
 
+    pairs_differ: tuple[tuple[int, str], ...] = ()
+    """Steps whose frozen pair, which its events only name by a hash, is not what was stored: the number, and why."""
     unreadable: str = ""
     """Why this version cannot read its events, be they as written or not; empty: it can."""
     noted: bool = False
@@ -38,7 +40,7 @@ class Checked:
     @property
     def as_written(self) -> bool:
         """Whether nothing was found that somebody changed."""
-        return self.broken is None and not self.row_differs
+        return self.broken is None and not self.row_differs and not self.pairs_differ
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,13 @@ same shape; a Python undo's parameters are plain paths such as `${args.customer}
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, cast
 
+from saga_mcp.domain.frozen import pair_name
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction, Urgency
 from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.binding import TemplateError
@@ -191,41 +190,42 @@ class Pair:
         return self.after is not None or (self.guard is not None and self.guard.call is None)
 
     @classmethod
-    def of_row(cls, name: str, content: JsonObject) -> Self:
+    def of_row(cls, name: str, content: JsonObject | None) -> Self:
         """The pair of a row.
 
         What a newer version wrote is not read halfway: a key that is not known here could be what makes its undo safe.
 
         Args:
             name: the hash that names the row.
-            content: what it holds.
+            content: what it holds; None: there is none of that name.
 
         Raises:
-            PairUnreadable: it was written by another version, or is damaged.
+            PairUnreadable: it is not there, was changed, or was written by another version.
         """
-        if _hash(content) != name:
-            raise PairUnreadable(name, "it is not what was stored")
+        if content is None:
+            raise PairUnreadable(f"pair {name} is not in the saga log any more: {_RESTORE}")
+        if pair_name(content) != name:
+            raise PairUnreadable(f"pair {name} was changed in the saga log: {_RESTORE}")
         try:
             return cls(**_known(cls, content, **_READERS))
         except (KeyError, TypeError, ValueError, TemplateError) as error:
-            raise PairUnreadable(name, str(error)) from error
+            words = f"pair {name} cannot be read by this version of saga-mcp: {error}; upgrade it, then retry"
+            raise PairUnreadable(words) from error
 
     @cached_property
     def hash(self) -> str:
         """Names the row: equal content, equal name."""
-        return _hash(self.to_json())
+        return pair_name(self.to_json())
 
 
 class PairUnreadable(Exception):
-    """A frozen pair that this version cannot read: nothing may be sent for its steps."""
-
-    def __init__(self, name: str, reason: str) -> None:
-        super().__init__(f"pair {name} cannot be read by this version of saga-mcp: {reason}; upgrade it, then retry")
+    """A frozen pair that cannot be read as it was stored: nothing may be sent for its steps. The text says why."""
 
 
-def _hash(content: JsonObject) -> str:
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+_RESTORE = (
+    "nothing is sent. Bring that row of saga_pair back from a backup, then retry; or undo the step by hand and say so "
+    "(resolve --undone). `saga-mcp verify` names what else was changed"
+)
 
 
 _NEVER_STORED = frozenset({"cases"})

@@ -12,6 +12,7 @@ from sqlalchemy.types import NullType
 
 from saga_mcp.domain.attention import QUARANTINED, summary
 from saga_mcp.domain.errors import SagaQuarantined
+from saga_mcp.domain.frozen import pair_name
 from saga_mcp.domain.on_saga import at_rest
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase
@@ -21,7 +22,7 @@ from saga_mcp.log.keeping import Checked, Ended
 from saga_mcp.log.sealing import LogKeyMissing, Sealed
 from saga_mcp.log.sql.hot import execute, fetch
 from saga_mcp.log.sql.projection import differs
-from saga_mcp.log.sql.reads import Reads
+from saga_mcp.log.sql.reads import Reads, pair_row
 from saga_mcp.log.sql.rows import EventRows
 from saga_mcp.log.sql.tables import hold, log_key, outbox, saga, saga_event, tombstone
 
@@ -61,6 +62,7 @@ def check_saga(connection: Connection, reads: Reads, rows: EventRows, saga_id: s
         head="" if known.head is None else known.head.hex(),
         broken=broken,
         row_differs="" if row is None or broken is not None or state is None else differs(row, state),
+        pairs_differ=() if state is None else (*_pairs(connection, state),),
         unreadable=unreadable,
         noted=row is not None and row.state == QUARANTINED,
     )
@@ -77,6 +79,19 @@ def _state(connection: Connection, reads: Reads, saga_id: str, broken: Broken | 
         if broken is None:
             raise
         return None, ""  # not even a row that can be read; that it was changed is known
+
+
+def _pairs(connection: Connection, state: Saga) -> Iterator[tuple[int, str]]:
+    """What is wrong with the rows that events name by the hash of their content."""
+    found: dict[str, str] = {"": ""}
+    for step in state.steps:
+        name = step.plan.pair_hash
+        if name not in found:
+            row = pair_row(connection, name)
+            gone = "is gone" if row is None else ""
+            found[name] = gone or ("" if row is None or pair_name(row.content) == name else "was changed")
+        if found[name]:
+            yield step.number, found[name]
 
 
 def _as_stored(table: Table) -> Select[*tuple[Any, ...]]:

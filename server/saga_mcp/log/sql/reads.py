@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from sqlalchemy import Connection, Row, Select, bindparam, func, select
 from sqlalchemy.engine import Dialect
 
 from saga_mcp.domain.errors import SagaNotFound, SagaPruned, SagaQuarantined
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.values import JsonObject
 from saga_mcp.log.chain import START
 from saga_mcp.log.codec import UnreadableEvent, decode
 from saga_mcp.log.port import Append, PairRow, Record, SagaRow
@@ -179,10 +180,18 @@ def saga_of_key(connection: Connection, realm: str, caller: str, key: str) -> st
 
 
 def pair_row(connection: Connection, pair_hash: str) -> PairRow | None:
-    """A pair by the hash of its content."""
+    """A pair by the hash of its content, which is for the reader to compare; what is no JSON object is an empty one."""
     with connection.begin():
         content: str | None = connection.execute(select(pair.c.content).where(pair.c.hash == pair_hash)).scalar()
-    return None if content is None else PairRow(hash=pair_hash, content=json.loads(content))
+    return None if content is None else PairRow(hash=pair_hash, content=_object(content))
+
+
+def _object(text: object) -> JsonObject:
+    try:
+        found: object = json.loads(text) if isinstance(text, str | bytes) else None
+    except (ValueError, RecursionError):
+        found = None
+    return cast("JsonObject", found) if isinstance(found, dict) else {}
 
 
 def hmac_key(connection: Connection) -> bytes:
