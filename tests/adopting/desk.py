@@ -6,6 +6,7 @@ import io
 import json
 import os
 import sys
+import zlib
 from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
@@ -67,7 +68,12 @@ class Desk:
     def server(self, name: str, tools: Mapping[str, object], **more: Any) -> dict[str, Any]:  # noqa: ANN401 - JSON
         """The entry of a stub server."""
         spec = {"name": name, "version": "1.0.0", "tools": tools, "log": str(self.folder / "stub.log"), **more}
-        return {"command": sys.executable, "args": [str(STUB), json.dumps(spec)]}
+        text = json.dumps(spec)
+        told = self.folder.with_name(f"{self.folder.name}-told")  # beside the folder, of which nothing is ours
+        told.mkdir(exist_ok=True)
+        file = told / f"n{zlib.crc32(text.encode()) % 10_000}.json"
+        file.write_text(text, encoding="utf-8")
+        return {"command": sys.executable, "args": [str(STUB), str(file)]}
 
     def write(self, **servers: dict[str, Any]) -> None:
         self.file.write_text(json.dumps({"mcpServers": servers}, indent=4))

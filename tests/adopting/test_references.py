@@ -23,6 +23,22 @@ SECRETS: list[dict[str, Any]] = [
     {"command": "npx", "args": ["mcp-remote", "https://mcp.example/?api_key=S3CRET"]},
     {"command": "npx", "args": ["mcp-remote", "https://mcp.example", "--header", "Authorization: Bearer S3CRET"]},
     {"url": "https://me:S3CRET@mcp.example/mcp"},
+    *(
+        {"command": "x", "env": {name: "S3CRET"}}
+        for name in ("SMTP_PASS", "DB_PASS", "TOK", "SALT", "LICENSE", "X", "Y_1")
+    ),
+    *({"command": "x", "env": {name: "S3CRET"}} for name in ("MYSQL_PWD", "PASSPHRASE", "IMAP_USER_PASS", "MODE")),
+    {"command": "x", "env": {"TELEGRAM_BOT": "123456789:AAHdqTcvCH1vGWJxfS3CRETs0K5PALDsaw"}},
+    {"command": "x", "env": {"X": "https://hooks.slack.com/services/T00/B00/S3CRET"}},
+    {"command": "x", "env": {"GH": "github_pat_S3CRET"}},
+    {"command": "x", "env": {"X": "xoxb-1-S3CRET"}},
+    {"command": "x", "env": {"X": "https://S3CRET@sentry.io/1"}},
+    {"command": "x", "env": {"X": "/a/sk-S3CRET"}},
+    {"command": "x", "env": {"X": "correct horse S3CRET"}},
+    {"command": "python3", "args": ["slow.py", "-p", "S3CRET"]},
+    {"command": "python3", "args": ["slow.py", "-pS3CRET"]},
+    {"command": "npx", "args": ["-y", "@scope/server", "S3CRET"]},
+    {"command": "npx -y server --token S3CRET"},
     {"url": "https://mcp.example/mcp", "headers": {"Authorization": "Bearer S3CRET"}},
     {"url": "https://mcp.example/mcp", "headers": {"X-Api-Key": "S3CRET"}},
 ]
@@ -37,6 +53,31 @@ def test_a_secret_is_only_referred_to(written: dict[str, Any]) -> None:
     assert all(f"${{env:{name}}}" in json.dumps(reached.keys) for name in reached.referred)
 
 
+@pytest.mark.parametrize("name", ["MY_PIN", "CARD-PIN", "OTP", "VERIFY_CODE"])
+def test_a_number_is_harmless_only_under_a_harmless_name(name: str) -> None:
+    reached = References().reachable("srv", Entry("srv", {"command": "x", "env": {name: "4711", "PORT": "4711"}}), None)
+    assert reached.keys["env"] == {name: f"${{env:{name}}}", "PORT": "4711"}
+    assert reached.copied == ("PORT",)
+
+
+PLAIN: list[list[str]] = [
+    ["npx", "-y", "@modelcontextprotocol/server-filesystem@2026.1.14", "/srv/data", "C:\\data"],
+    ["npx", "-y", "mcp-remote", "https://mcp.example.com/v1/mcp", "--transport", "http"],
+    ["uvx", "mcp-server-git", "--repository", "/srv/repo"],
+    ["uvx", "--from", "mcp-server-sqlite==2025.4.25", "mcp-server-sqlite", "--db-path=./data/a.db"],
+    ["docker", "run", "-i", "--rm", "-e", "GITHUB_TOKEN", "ghcr.io/github/github-mcp-server:v0.4"],
+    ["python3", "-m", "mcp_server.main", "--port", "8080", "--log-level=debug", "server.py"],
+    ["/usr/local/bin/node", "dist/index.js", "--host", "localhost:3000"],
+]
+
+
+@pytest.mark.parametrize("words", PLAIN, ids=lambda words: words[0])
+def test_what_most_servers_are_started_with_stays_readable(words: list[str]) -> None:
+    written: dict[str, Any] = {"command": words[0], "args": words[1:]}
+    reached = References().reachable("srv", Entry("srv", written), None)
+    assert (reached.keys, reached.referred) == (written, {})
+
+
 def test_what_is_no_secret_can_be_read_in_saga_toml(tmp_path: Path) -> None:
     written: dict[str, Any] = {
         "command": "npx",
@@ -47,6 +88,7 @@ def test_what_is_no_secret_can_be_read_in_saga_toml(tmp_path: Path) -> None:
     reached = References().reachable("srv", Entry("srv", written), None)
     assert reached.keys == written
     assert reached.referred == {}
+    assert reached.copied == ("MEMORY_FILE_PATH", "LOG_LEVEL")
 
 
 def test_what_the_client_fills_in_stays_with_the_client() -> None:

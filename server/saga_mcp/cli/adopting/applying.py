@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from pathlib import Path
 
 from saga_mcp.cli.adopting.client_file import ClientFile, backup_of, replace_file
 from saga_mcp.cli.adopting.planning import Plan
@@ -43,18 +44,31 @@ def write(plan: Plan) -> None:
             _put_config_back(plan)
         if isinstance(error, CommandFailed):
             raise
-        raise CommandFailed(f"{error}\nNothing was changed.", code="not_written") from error
+        raise CommandFailed(unwritable(plan.file.path, error), code="not_written") from error
 
 
 def _write_config(plan: Plan) -> None:
     if plan.was is None:
         plan.config.parent.mkdir(parents=True, exist_ok=True)
-        with plan.config.open("xb") as file:
+        with open(plan.config, "xb", opener=_for_its_owner) as file:
             file.write(plan.content)
     elif plan.config.read_bytes() != plan.was:
         raise CommandFailed(f"{plan.config} has changed meanwhile. Nothing was changed.", code="changed_meanwhile")
     elif plan.content != plan.was:
         replace_file(plan.config, plan.content)
+
+
+def _for_its_owner(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+def unwritable(path: Path, error: OSError) -> str:
+    """What a person can do where a client's file cannot be written."""
+    return (
+        f"{path} cannot be written: {error.strerror or error}. Make it and its folder writable for you (see their "
+        "owner and mode, and on Linux `lsattr`: a file that is immutable cannot be replaced), then try again; or copy "
+        "it, adopt the copy, and put that in its place yourself. Nothing was changed."
+    )
 
 
 def _put_config_back(plan: Plan) -> None:

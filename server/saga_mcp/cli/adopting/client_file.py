@@ -111,7 +111,7 @@ class ClientFile:
     """A file with servers in it."""
 
     path: Path
-    """Without symbolic links: what is replaced is the file itself."""
+    """As it was named: a symbolic link decides nothing but which file is written."""
     client: str
     """For people: `Claude Desktop`."""
     place: Place
@@ -146,7 +146,7 @@ class ClientFile:
         """Whether the servers are a project's; else they are a user's."""
         if self.path.name == ".mcp.json" or self.place[0] == "projects":
             return True
-        return self.path.parent.name in {".cursor", ".vscode"} and self.folder != Path.home()
+        return self.path.parent.name in {".cursor", ".vscode"} and self.folder.resolve() != Path.home().resolve()
 
     def with_ours(self, adopted: Sequence[str], entry: JsonObject) -> bytes:
         """Return the file with our entry in the place of the first adopted one, and without the others."""
@@ -188,7 +188,7 @@ def read_client_file(path: Path, project: Path) -> ClientFile:
     Raises:
         ClientFileUnusable: it is not there, or no file of a kind that is known.
     """
-    path = path.expanduser().resolve()
+    path = Path(os.path.abspath(path.expanduser()))  # noqa: PTH100 - `resolve` would follow a link to another project
     raw, content = _read(path, _each_once)
     places: list[Place] = [("mcpServers",), ("servers",), ("mcp", "servers")]
     projects = content.get("projects")
@@ -312,8 +312,9 @@ def _text_map(value: JsonValue) -> dict[str, str]:
 
 
 def backup_of(path: Path) -> Path:
-    """Return where a file is kept as it was before it was adopted."""
-    return path.with_name(f"{path.name}.before-saga-mcp")
+    """Return where a file is kept as it was before it was adopted; earlier versions kept it where a link leads."""
+    beside, there = (each.with_name(f"{each.name}.before-saga-mcp") for each in (path, path.resolve()))
+    return there if there.exists() and not beside.exists() else beside
 
 
 def free_name(path: Path) -> Path:
@@ -323,11 +324,12 @@ def free_name(path: Path) -> Path:
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Write a file as a whole or not at all, with the mode that it has.
+    """Write a file as a whole or not at all, with the mode that it has; of a link, the file that it leads to.
 
     Raises:
         OSError: it could not be written.
     """
+    path = path.resolve()
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     try:
         with new.open("xb") as file:

@@ -161,6 +161,8 @@ def _tell(plan: Plan, output: Output) -> None:
         output.text(
             "", f"{', '.join(plan.referred)}: the value stays in the client config; saga.toml says ${{env:NAME}}."
         )
+    if plan.copied:
+        output.text("", f"Copied into saga.toml in clear: {escape(', '.join(plan.copied))}.")
     if rules := list(reporting.renamed(plan.servers, OURS, _permitted(plan.file.folder))):
         output.text("", "Tool names change; these permission rules need renaming:", *rules)
     output.text("")
@@ -186,5 +188,6 @@ def _json(plan: Plan, *, written: bool) -> JsonObject:
         "written": written,
         "servers": reporting.as_json(plan.servers, plan.stay),
         "referred": [*plan.referred],
+        "copied": [*plan.copied],
         "saga_toml": plan.toml,
     }

@@ -40,6 +40,8 @@ class Plan:
     stay: dict[str, str]
     referred: dict[str, str]
     """What the environment of our entry holds."""
+    copied: tuple[str, ...]
+    """Variables and headers whose values saga.toml says as they are, each as `SERVER.NAME`."""
     toml: str
     """What is added to the config, or the whole of a new one; empty: it has every server already."""
     content: bytes
@@ -77,8 +79,8 @@ def plan(
     stay |= {
         name: f"it could not be asked: {each.reason}" for name, each in answers.items() if isinstance(each, Silent)
     }
-    cwd = None if file.folder == config.parent else file.folder
-    servers, referred = _adopted(entries, answers, cwd, there, trust_hints=trust_hints)
+    cwd = None if file.folder.resolve() == config.parent else file.folder
+    servers, referred, copied = _adopted(entries, answers, cwd, there, trust_hints=trust_hints)
     if not servers:
         reasons = "; ".join(f"{name}: {why}" for name, why in stay.items())
         raise CommandFailed(f"There is nothing to adopt. {reasons}. Nothing was changed.", code="nothing_to_adopt")
@@ -98,6 +100,7 @@ def plan(
         servers=servers,
         stay=stay,
         referred=referred,
+        copied=copied,
         toml=toml,
         content=content,
         client=file.with_ours(adopted, entry),
@@ -152,13 +155,14 @@ def _adopted(
     there: Existing | None,
     *,
     trust_hints: bool,
-) -> tuple[tuple[Adopted, ...], dict[str, str]]:
-    """Return the servers that answered, and what the environment of our entry has to hold for them."""
+) -> tuple[tuple[Adopted, ...], dict[str, str], tuple[str, ...]]:
+    """Return the servers that answered, what the environment of our entry has to hold for them, and what is copied."""
     known = _those_there(entries, cwd, there)
     referred = {name: value for values in known.values() for name, value in values.items()}
     references = References({**dict.fromkeys(there.variables if there else (), ""), **referred})
     taken = [*(there.names if there else ())]
     servers: list[Adopted] = []
+    copied: list[str] = []
     for entry in entries:
         answer = answers[entry.name]
         if isinstance(answer, Silent):
@@ -170,11 +174,12 @@ def _adopted(
         if not is_there:
             reached = references.reachable(name, entry, cwd)
             referred |= reached.referred
+            copied += (f"{entry.name}.{each}" for each in reached.copied)
             keys = reached.keys
         words = [entry.command, *entry.args, entry.url]
         classified = classify(answer, words, trust_hints=trust_hints)
         servers.append(Adopted(name, entry.name, keys, classified, suggestions_for(words), is_there))
-    return tuple(servers), referred
+    return tuple(servers), referred, tuple(copied)
 
 
 def _those_there(entries: Sequence[Entry], cwd: Path | None, there: Existing | None) -> dict[str, dict[str, str]]:

@@ -1,7 +1,7 @@
 """What of a server's entry may stand in saga.toml as it is, and what only by reference.
 
-A secret never gets into saga.toml: it stays where it is, in the client's file, as the environment of our entry, and
-saga.toml says `${env:NAME}`. So does whatever the client itself fills in, which nobody else can.
+Whatever is not plainly harmless stays where it is, in the client's file, as the environment of our entry, and saga.toml
+says `${env:NAME}`. So does whatever the client itself fills in, which nobody else can.
 """
 
 from __future__ import annotations
@@ -12,20 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from saga_mcp.cli.adopting.client_file import Entry
+from saga_mcp.cli.adopting.harmless import (
+    is_harmless,
+    is_harmless_argument,
+    is_harmless_command,
+    is_harmless_url,
+)
 from saga_mcp.domain.values import JsonObject
 
-_SECRET_NAME = re.compile(
-    r"(?i)(key|token|secret|passw|passphrase|pwd|auth|cred|cookie|session|signature|private|dsn|webhook|"
-    r"connection.?string|database.?ur[il]|\bpat\b|_pat$)"
-)
-_SECRET_VALUE = re.compile(
-    r"(?x) (^|[\s:=])(sk|pk|rk|ghp|gho|ghs|ghu|github_pat|glpat|xox[a-z]|ntn|secret|lin_api|AKIA|ASIA|eyJ|AIza|hf)"
-    r"[-_A-Za-z0-9]{8,}"
-    r" | (^|[\s:=])(Bearer|Basic|Token)\s | ://[^/\s:@]*:[^/\s@]+@ | [?&][^=&]*(key|token|secret|sig|auth)[^=&]*="
-    r" | -----BEGIN "
-)
-_LOOKS_RANDOM = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9+/=_-]{24,}")
-_NAME = re.compile(r"-{0,2}[A-Za-z_][A-Za-z0-9_.-]*")
 _FILLED_BY_CLIENT = re.compile(r"\$\{[^}]*\}")
 
 
@@ -37,6 +31,8 @@ class Reachable:
     """Of `[upstreams.NAME]`."""
     referred: Mapping[str, str] = field(repr=False)
     """What the environment of our entry has to hold for it."""
+    copied: tuple[str, ...] = ()
+    """Names of variables and headers whose values saga.toml says as they are."""
 
 
 class References:
@@ -60,29 +56,23 @@ class References:
         mine = _Moved(name, self._named)
         keys: JsonObject = {}
         if entry.url:
-            keys["url"] = mine.text("URL", entry.url, secret=bool(_SECRET_VALUE.search(entry.url)))
+            keys["url"] = mine.text("URL", entry.url, plain=is_harmless_url(entry.url))
             if entry.headers:
-                keys["headers"] = {
-                    header: mine.text(header, value, secret=_is_secret(header, value))
-                    for header, value in entry.headers.items()
-                }
-            return Reachable(keys, mine.referred)
-        keys["command"] = mine.text("COMMAND", entry.command)
+                keys["headers"] = {header: mine.named(header, value) for header, value in entry.headers.items()}
+            return Reachable(keys, mine.referred, (*mine.copied,))
+        keys["command"] = mine.text("COMMAND", entry.command, plain=is_harmless_command(entry.command))
         if entry.args:
             keys["args"] = [
-                mine.text(f"ARG_{place + 1}", arg, secret=_is_secret_argument(entry.args, place))
+                mine.text(f"ARG_{place + 1}", arg, plain=is_harmless_argument(entry.command, entry.args, place))
                 for place, arg in enumerate(entry.args)
             ]
         if entry.env:
-            keys["env"] = {
-                variable: mine.text(variable, value, secret=_is_secret(variable, value), own_name=True)
-                for variable, value in entry.env.items()
-            }
+            keys["env"] = {name: mine.named(name, value, own_name=True) for name, value in entry.env.items()}
         if entry.cwd:
-            keys["cwd"] = mine.text("CWD", entry.cwd)
+            keys["cwd"] = mine.text("CWD", entry.cwd, plain=True)
         elif cwd is not None:
             keys["cwd"] = str(cwd)
-        return Reachable(keys, mine.referred)
+        return Reachable(keys, mine.referred, (*mine.copied,))
 
 
 class _Moved:
@@ -90,10 +80,18 @@ class _Moved:
         self._upstream = upstream
         self._named = named
         self.referred: dict[str, str] = {}
+        self.copied: list[str] = []
 
-    def text(self, what: str, value: str, *, secret: bool = False, own_name: bool = False) -> str:
+    def named(self, name: str, value: str, *, own_name: bool = False) -> str:
+        """Return the value of a variable or header as saga.toml may have it."""
+        written = self.text(name, value, plain=is_harmless(name, value), own_name=own_name)
+        if value and written == value:
+            self.copied.append(name)
+        return written
+
+    def text(self, what: str, value: str, *, plain: bool, own_name: bool = False) -> str:
         """Return a text as saga.toml may have it."""
-        if not secret and not _FILLED_BY_CLIENT.search(value):
+        if plain and not _FILLED_BY_CLIENT.search(value):
             return value
         whole = _plain(f"{self._upstream}_{what}")
         name = what if own_name and self._named.get(what, value) == value else whole
@@ -102,26 +100,6 @@ class _Moved:
         self._named[name] = value
         self.referred[name] = value
         return f"${{env:{name}}}"
-
-
-def _is_secret(name: str, value: str) -> bool:
-    return bool(value) and bool(_SECRET_NAME.search(name) or _SECRET_VALUE.search(value) or _is_random(value))
-
-
-def _is_secret_argument(args: list[str], place: int) -> bool:
-    arg = args[place]
-    for between in "=:":  # --api-key=..., what follows `docker run -e`, and headers
-        name, _, value = arg.partition(between)
-        if _NAME.fullmatch(name) and _is_secret(name, value):
-            return True
-    before = args[place - 1] if place else ""
-    after_flag = before.startswith("-") and "=" not in before and bool(_SECRET_NAME.search(before))
-    return after_flag or bool(_SECRET_VALUE.search(arg)) or _is_random(arg)
-
-
-def _is_random(value: str) -> bool:
-    """Whether it looks like a key: long, of letters and digits. A name that does so too is only referred to."""
-    return bool(_LOOKS_RANDOM.fullmatch(value)) and not value.startswith("/")
 
 
 def _plain(name: str) -> str:

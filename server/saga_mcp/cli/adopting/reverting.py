@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 
-from saga_mcp.cli.adopting.applying import require_unchanged
+from saga_mcp.cli.adopting.applying import require_unchanged, unwritable
 from saga_mcp.cli.adopting.client_file import (
     ClientFile,
     ClientFileUnusable,
@@ -94,7 +94,7 @@ def _write(
                 as_adopted.unlink(missing_ok=True)
         if isinstance(error, CommandFailed):
             raise
-        raise CommandFailed(f"{error}. Nothing was changed.", code="not_written") from error
+        raise CommandFailed(unwritable(file.path, error), code="not_written") from error
     try:
         if as_before is None:
             before.path.unlink()
@@ -129,7 +129,7 @@ def _upstreams(config: Path | None) -> Mapping[str, JsonObject]:
 
 
 def _cwd(file: ClientFile, config: Path | None) -> str:
-    return "" if config is not None and config.parent == file.folder else str(file.folder)
+    return "" if config is not None and config.parent.resolve() == file.folder.resolve() else str(file.folder)
 
 
 def _addition(config: Path | None, file: ClientFile) -> tuple[Path | None, bytes, str]:
