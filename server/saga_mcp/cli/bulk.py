@@ -17,6 +17,7 @@ from saga_mcp.cli.ground import Ground, open_log
 from saga_mcp.cli.items import Waiting, verbs, waiting
 from saga_mcp.cli.options import ask
 from saga_mcp.cli.output import Exit, Output, count
+from saga_mcp.cli.refused import for_people
 from saga_mcp.domain import person_decisions
 from saga_mcp.domain.errors import DriverUnavailable, LogError, Refused
 from saga_mcp.domain.values import ItemKind, JsonObject
@@ -111,7 +112,7 @@ async def _retry(opened: App, each: Waiting, wanted: Wanted) -> _Retried:
             ),
         )
     except (Refused, LogError) as error:  # settled meanwhile, or not to be read: the others go on
-        retried.refused = str(error)
+        retried.refused = for_people(error) if isinstance(error, Refused) else str(error)
     return retried
 
 

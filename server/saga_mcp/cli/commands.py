@@ -33,6 +33,7 @@ from saga_mcp.cli import (
 )
 from saga_mcp.cli.options import ConfigOption, JsonOption
 from saga_mcp.cli.output import CommandFailed, Exit, Output, report
+from saga_mcp.cli.refused import for_people
 from saga_mcp.domain.errors import DriverUnavailable, LogError, Refused
 from saga_mcp.edge.logging import configure_logging
 from saga_mcp.engine.port import SagaIdMistyped
@@ -172,7 +173,8 @@ def _run(arguments: list[str], *, as_json: bool) -> int:
         code_name = str(
             getattr(error, "code", "invalid_arguments" if isinstance(error, SagaIdMistyped) else "log_error")
         )
-        report(CommandFailed(str(error), code=code_name), as_json=as_json)
+        says = for_people(error) if isinstance(error, Refused) else str(error)
+        report(CommandFailed(says, code=code_name), as_json=as_json)
         return Exit.FAILED
     except _UsageError as error:
         report(CommandFailed(_usage(error), code="usage"), as_json=as_json)

@@ -77,15 +77,20 @@ def not_driven(saga_id: str, reason: str) -> str:
     )
 
 
-def without_answer(code: str, number: int, tool: str) -> str:
-    """The first sentence of a call that has no answer of its tool."""
+def without_answer(code: str, number: int, tool: str, *, open_: bool = True) -> str:
+    """The first sentence of a call that has no answer of its tool.
+
+    Args:
+        code: why not.
+        number: of the step.
+        tool: as agents see it.
+        open_: its saga is open, and no person is waited for: else what is said of the saga says what to do.
+    """
     if code == "still_running":
         return f"Not an error: {escape(tool)} is still running. Do not call it again; saga_status shows its result."
     if code == "outcome_unknown":
-        return (
-            f"Outcome of step {number} {escape(tool)} is unknown: it may have happened. Do not call it again. "
-            "Use saga_status in 30 s; then saga_abort, or ask the user."
-        )
+        first = f"Outcome of step {number} {escape(tool)} is unknown: it may have happened. Do not call it again."
+        return f"{first} Use saga_status in 30 s; then saga_abort, or ask the user." if open_ else first
     if code == "approval_needed":
         return (
             f"Nothing was sent yet: a person has to allow step {number} {escape(tool)}. The call is stored and runs "

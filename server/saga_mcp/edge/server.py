@@ -235,7 +235,7 @@ class _Edge:
             text = (
                 refusals.upstream_down(reply.unsent, offered)
                 if reply.unsent
-                else refusals.without_answer(reply.code, reply.step, offered)
+                else refusals.without_answer(reply.code, reply.step, offered, open_=look is None or look.plainly_open)
             )
             whole = "\n".join([text, *texts])
             return refusal(reply.code, whole, look=look, saga_id=reply.saga_id, step=reply.step)
