@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from itertools import pairwise
 
@@ -140,7 +141,7 @@ async def test_what_nobody_could_deliver_is_kept_and_recover_sends_it(told: Prod
     _, said = await told.run("doctor")
     assert "1 alert to be sent" in said
     assert "and no server alive to send them" in said
-    assert f"127.0.0.1:{receiver.port} answers; what is sent there is not signed" in said
+    assert f"127.0.0.1:{receiver.port} can be reached; what is sent there is not signed" in said
     assert "s3cret" not in said
     receiver.answer = status("204 No Content")
     await anyio.sleep(1.1)  # the longest first back-off, by the wall clock
@@ -149,3 +150,41 @@ async def test_what_nobody_could_deliver_is_kept_and_recover_sends_it(told: Prod
     assert {event["id"] for event in receiver.events} == {f"{saga_id}:2:0"}
     _, said = await told.run("doctor")
     assert "to be sent" not in said
+
+
+async def test_doctor_warns_of_a_receiver_that_is_there_and_takes_nothing(told: Product, receiver: Receiver) -> None:
+    receiver.answer = status("500 Internal Server Error")
+    async with told.serve() as client:
+        saga_id = await client.begin()
+        await client.call("saga_commit", saga_id=saga_id)
+        await receiver.until_told(2)
+        _, said = await told.run("doctor")
+    warned = [line for line in said.splitlines() if line.split()[:2] == ["warn", "alerts"]]
+    assert len(warned) == 1, said
+    assert "; 1 not acknowledged with a 2xx by now, after up to " in warned[0]
+
+
+@pytest.mark.slow
+async def test_with_encrypted_values_alerts_are_counted_by_recover_and_doctor(
+    product: Product, receiver: Receiver
+) -> None:
+    key = base64.b64encode(bytes(range(32))).decode()
+    keys = f'[alerts]\nwebhook = "{receiver.url}"\n'
+    product.configure(saga='encryption_keys = ["${env:SAGA_KEY}"]\n', tools=keys)
+    env = {"SAGA_KEY": key}
+    receiver.answer = status("503 Service Unavailable")
+    async with product.serve(env=env) as client:
+        saga_id = await client.begin()
+        await client.call("reserve", item="a", saga_id=saga_id)
+        await client.call("saga_commit", saga_id=saga_id)
+        await receiver.until_told(1)
+        client.kill()
+        await client.ended.wait()
+    _, said = await product.run("doctor", env=env)
+    assert "1 alert to be sent" in said
+    assert "0 errors" in said
+    receiver.answer = status("204 No Content")
+    await anyio.sleep(1.1)  # the longest first back-off, by the wall clock
+    code, said = await product.run("recover", "--yes", env=env)
+    assert code == 0, said
+    assert {event["id"] for event in receiver.events} == {f"{saga_id}:4:0"}

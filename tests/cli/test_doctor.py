@@ -171,3 +171,24 @@ def test_open_sagas_of_a_realm_that_nobody_drives_are_named(project: Project) ->
     assert ("warn", "if this realm was renamed: its old name, as name under [saga]") in found(project, code=0)["sagas"]
     for command in ("doctor", "list"):
         assert "1 open saga of realm shop, which nobody drives" in project.run(command).out
+
+
+def test_a_check_that_fails_hides_none_of_the_others(project: Project) -> None:
+    project.trouble("cancel-impossible")
+    project.saga(("book", "room"), abort=True)
+    raw(project, "DROP TABLE saga_pause")
+    raw(project, "ALTER TABLE saga_outbox RENAME COLUMN parked TO other")
+    checks = found(project, code=1)
+    assert [level for level, _ in checks["sagas"]] == ["ok", "warn"]
+    assert "error" in {level for about in ("log", "paused", "alerts") for level, _ in checks.get(about, [])}
+
+
+@pytest.mark.skipif(os.name != "posix", reason="other systems keep another account of a file's size")
+def test_the_size_of_a_log_is_told_with_what_lies_beside_it(project: Project) -> None:
+    project.saga(("book", "room"))
+    with project.serving(), closing(sqlite3.connect(project.folder / "saga.db")) as log:
+        log.execute("PRAGMA wal_autocheckpoint = 0")
+        with log:
+            log.execute("CREATE TABLE large AS SELECT randomblob(2000000) AS bytes")
+        seen = inspect(project.folder / "saga.db")
+        assert seen.size_bytes > 2_000_000 > (project.folder / "saga.db").stat().st_size

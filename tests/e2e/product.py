@@ -89,13 +89,13 @@ path = '{LEDGER}:registry'
                 finally:
                     tasks.cancel_scope.cancel()
 
-    async def run(self, *arguments: str) -> tuple[int, str]:
+    async def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Run a command of the product; exit code and output."""
         with anyio.fail_after(BOUND_S):
             result = await anyio.run_process(
                 [*COMMAND, *arguments, "--config", str(self.config)],
                 check=False,
-                env={**os.environ, **self._env},
+                env={**os.environ, **self._env, **(env or {})},
             )
         return result.returncode, (result.stdout + result.stderr).decode()
 

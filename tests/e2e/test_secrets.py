@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -41,8 +41,9 @@ path = '{TILL}:registry'
             encoding="utf-8",
         )
 
-    async def run(self, *arguments: str) -> tuple[int, str]:
+    async def run(self, *arguments: str, env: Mapping[str, str] | None = None) -> tuple[int, str]:
         """Run a command in this process: starting one takes most of the time."""
+        assert env is None
         out = io.StringIO()
 
         def run() -> int:

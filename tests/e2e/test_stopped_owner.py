@@ -12,7 +12,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.e2e.product import Client, Product
+from tests.e2e.product import BOUND_S, Client, Product
 from tests.world.server import eventually
 
 HASTY = {"LEDGER_TIMEOUT_S": "0.2", "LEDGER_SETTLE_S": "0.1"}
@@ -47,6 +47,32 @@ async def test_nothing_is_undone_while_the_owner_stands_still_and_then_its_answe
     assert product.world.order == ["reserve(a)", "hold(b)", "unhold(b)", "release(a)"]
     assert {line.undo_key != "" for line in product.world.sent("unhold")} == {True}
     assert len(product.world.sent("unhold")) == 1
+
+
+@pytest.mark.slow
+async def test_people_are_told_of_an_owner_that_stands_still_and_what_to_do(product: Product) -> None:
+    product.configure("reply_within_s = 1.0")
+    async with product.serve(env=HASTY) as one, product.serve(env=HASTY) as two:
+        saga_id = await one.begin()
+        await one.ask("hold", item="b", mode="hang_before", saga_id=saga_id)
+        await eventually(lambda: len(product.world.sent("hold")) == 1)
+        _send(one, signal.SIGSTOP)
+        await two.call("saga_abort", saga_id=saga_id)
+        told = f"pid {one.raw.process.pid} holds its lock and says nothing"
+        with anyio.fail_after(BOUND_S * 2):
+            while told not in (said := (await product.run("show", saga_id))[1]):  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.2)
+        assert f"kill -9 {one.raw.process.pid}" in said
+        assert "counts as running until" not in said
+        for command in ("attention", "doctor"):
+            _, said = await product.run(command)
+            assert f"{saga_id}  step 1: " in said
+            assert told in said
+        status = await two.status(saga_id)
+        assert (status["state"], product.world.sent("unhold")) == ("compensating", [])
+        one.kill()
+        await two.until(saga_id, "compensated")
+    assert product.world.did("hold") == []
 
 
 @pytest.mark.slow

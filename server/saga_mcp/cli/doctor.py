@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -18,6 +18,7 @@ import typer
 
 from saga_mcp import app
 from saga_mcp.cli.ground import Ground, open_log, stand_on, stdout_kept_clean
+from saga_mcp.cli.hanging import hanging
 from saga_mcp.cli.items import outages, rows, waiting
 from saga_mcp.cli.log_checks import Check, Level, log_checks
 from saga_mcp.cli.look import servers_words
@@ -31,6 +32,7 @@ from saga_mcp.domain.values import JsonObject
 from saga_mcp.edge.clean import escape
 from saga_mcp.log.inspection import LogInspection, ServerInspection
 from saga_mcp.log.outbox import OutboxCounts
+from saga_mcp.log.port import SagaLog
 
 _ANSWERS_WITHIN_S = 30.0
 
@@ -71,16 +73,29 @@ def _everything(config: Path | None) -> Iterator[Check]:
         yield from _config_trouble(error)
         return
     yield from _config(ground)
-    yield from _tools(ground)
-    with stdout_kept_clean():
-        upstreams = anyio.run(partial(app.look_at_upstreams, ground.loaded, within_s=_ANSWERS_WITHIN_S))
-    yield from _upstreams(ground, upstreams)
+    yield from _looked("tools", lambda: _tools(ground))
+    yield from _looked("upstreams", lambda: _upstreams(ground))
     seen = app.inspect_log(ground.loaded)
-    yield from log_checks(ground, seen)
-    yield from _servers(ground, seen)
-    yield from _receiver(ground)
+    yield from _looked("log", lambda: log_checks(ground, seen))
+    yield from _looked("server", lambda: _servers(ground, seen))
+    yield from _looked("alerts", lambda: _receiver(ground))
     if seen.epoch == seen.expected_epoch and not seen.damage:  # to open any other would change it
-        yield from anyio.run(_sagas, ground)
+        yield from _looked("log", lambda: anyio.run(_in_log, ground))
+
+
+def _looked(about: str, look: Callable[[], Iterable[Check]]) -> Iterator[Check]:
+    """What one look finds. One that fails is a finding too, and hides none of the others."""
+    try:
+        yield from look()
+    except Exception as error:  # noqa: BLE001 - whoever calls doctor has a problem already, and is to see all of it
+        yield _unseen(about, error)
+
+
+def _unseen(about: str, error: Exception) -> Check:
+    if isinstance(error, (LogError, CommandFailed)):
+        return Check("log", "error", str(error), "see what else is said of the log, the keys and the disk")
+    says = f"this could not be looked at: {type(error).__name__}: {error}"
+    return Check(about, "error", says, "the other checks do not depend on it; if it stays so, report it")
 
 
 def _config_trouble(error: CommandFailed) -> Iterator[Check]:
@@ -114,8 +129,10 @@ def _tools(ground: Ground) -> Iterator[Check]:
         yield Check("tools", "warn", str(warning), "see `saga-mcp check`")
 
 
-def _upstreams(ground: Ground, looked_at: tuple[app.UpstreamSeen, ...]) -> Iterator[Check]:
-    """Each upstream was started once, and asked for its tools."""
+def _upstreams(ground: Ground) -> Iterator[Check]:
+    """Each upstream is started once, and asked for its tools."""
+    with stdout_kept_clean():
+        looked_at = anyio.run(partial(app.look_at_upstreams, ground.loaded, within_s=_ANSWERS_WITHIN_S))
     for declared, seen in zip(ground.loaded.upstreams, looked_at, strict=True):
         name = f"upstreams.{seen.name}"
         if seen.tools is None:
@@ -170,7 +187,7 @@ def _receiver(ground: Ground) -> Iterator[Check]:
         hint = "mend it or [alerts] webhook; meanwhile alerts are kept, and sent again and again"
         yield Check("alerts", "warn", f"{receiver.host} does not answer: {trouble}", hint)
     else:
-        yield Check("alerts", "ok", f"{receiver.host} answers; what is sent there is {signed}")
+        yield Check("alerts", "ok", f"{receiver.host} can be reached; what is sent there is {signed}")
 
 
 def _kept(ground: Ground, alerts: OutboxCounts) -> Iterator[Check]:
@@ -180,35 +197,80 @@ def _kept(ground: Ground, alerts: OutboxCounts) -> Iterator[Check]:
     if not alerts.pending:
         return
     says = f"{count(alerts.pending, 'alert')} to be sent, the oldest since {utc_time(alerts.oldest_at or 0.0)}"
+    if alerts.failing:
+        tries = f"{count(alerts.most_attempts, 'attempt')} of one"
+        says = f"{says}; {alerts.failing} not acknowledged with a 2xx by now, after up to {tries}"
     if ground.loaded.alerts is None:
         yield Check("alerts", "warn", f"{says}, and nobody to send them to", "say [alerts] webhook in the config")
-    elif ground.servers():
-        yield Check("alerts", "ok", says)
-    else:
+    elif not ground.servers():
         yield Check("alerts", "warn", f"{says}, and no server alive to send them", "saga-mcp recover")
+    elif alerts.failing:
+        hint = "see alert_not_acknowledged in the server's log for what it answers, and mend it or [alerts] webhook"
+        yield Check("alerts", "warn", says, hint)
+    else:
+        yield Check("alerts", "ok", says)
 
 
-async def _sagas(ground: Ground) -> list[Check]:
-    try:
-        async with open_log(ground) as log:
-            found = await rows(log, ground.realm, open_only=True)
-            items = await waiting(log, ground.realm)
-            others = await log.realms()
-            down = await outages(log, found)
-            paused = await log.paused(ground.realm)
-            due = len(await log.busy_sagas(ground.realm))
-            alerts = await app.count_alerts(ground.loaded)
-    except (LogError, CommandFailed) as error:
-        return [Check("log", "error", str(error), "see above")]
-    checks = [*_kept(ground, alerts), Check("sagas", "ok", f"{len(found)} open")]
-    renamed = "if this realm was renamed: its old name, as name under [saga]"
-    checks += [Check("sagas", "warn", says, renamed) for says in ground.left_alone(others)]
-    if due and not ground.servers():
-        says = f"{count(due, 'saga')} left with something due, and no server alive"
-        checks.append(Check("sagas", "warn", says, "saga-mcp recover"))
-    again = "start it by hand to see why it does not come up; it is tried by itself too"
-    checks += [Check("sagas", "warn", says, again) for says in outage_lines(down)]
-    checks += [Check("paused", "warn", words(each), way_back(each)) for each in paused.values()]
-    if items:
-        checks.append(Check("sagas", "warn", f"{count(len(items), 'item')} for a person", "saga-mcp attention"))
+async def _in_log(ground: Ground) -> list[Check]:
+    checks: list[Check] = []
+    async with open_log(ground) as log:
+        for about, look in _OF_THE_LOG:
+            try:
+                found = await look(ground, log)
+            except Exception as error:  # noqa: BLE001 - as in `_looked`
+                found = [_unseen(about, error)]
+            # What keeps all of them from being looked at is said once.
+            checks += [each for each in found if all(each.says != other.says for other in checks)]
     return checks
+
+
+async def _alerts_left(ground: Ground, log: SagaLog) -> list[Check]:
+    del log  # its readers know nothing of the outbox
+    return [*_kept(ground, await app.count_alerts(ground.loaded))]
+
+
+async def _open_sagas(ground: Ground, log: SagaLog) -> list[Check]:
+    found = await rows(log, ground.realm, open_only=True)
+    checks = [Check("sagas", "ok", f"{len(found)} open")]
+    again = "start it by hand to see why it does not come up; it is tried by itself too"
+    return [*checks, *(Check("sagas", "warn", says, again) for says in outage_lines(await outages(log, found)))]
+
+
+async def _left_alone(ground: Ground, log: SagaLog) -> list[Check]:
+    renamed = "if this realm was renamed: its old name, as name under [saga]"
+    return [Check("sagas", "warn", says, renamed) for says in ground.left_alone(await log.realms())]
+
+
+async def _due(ground: Ground, log: SagaLog) -> list[Check]:
+    due = len(await log.busy_sagas(ground.realm))
+    if not due or ground.servers():
+        return []
+    says = f"{count(due, 'saga')} left with something due, and no server alive"
+    return [Check("sagas", "warn", says, "saga-mcp recover")]
+
+
+async def _overdue(ground: Ground, log: SagaLog) -> list[Check]:
+    hint = "see what it says there; then `saga-mcp attention`"
+    return [Check("server", "warn", each.line(), hint) for each in await hanging(ground, log)]
+
+
+async def _paused(ground: Ground, log: SagaLog) -> list[Check]:
+    paused = await log.paused(ground.realm)
+    return [Check("paused", "warn", words(each), way_back(each)) for each in paused.values()]
+
+
+async def _items(ground: Ground, log: SagaLog) -> list[Check]:
+    items = await waiting(log, ground.realm)
+    return [Check("sagas", "warn", f"{count(len(items), 'item')} for a person", "saga-mcp attention")] if items else []
+
+
+_OF_THE_LOG: tuple[tuple[str, Callable[[Ground, SagaLog], Awaitable[list[Check]]]], ...] = (
+    ("alerts", _alerts_left),
+    ("sagas", _open_sagas),
+    ("sagas", _left_alone),
+    ("sagas", _due),
+    ("server", _overdue),
+    ("paused", _paused),
+    ("sagas", _items),
+)
+"""What is looked at in the log, one by one."""

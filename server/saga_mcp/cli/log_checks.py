@@ -87,7 +87,7 @@ def _place(ground: Ground, seen: LogInspection) -> Iterator[Check]:
 
 def _schema(ground: Ground, seen: LogInspection) -> Iterator[Check]:
     where, epoch, expected = ground.database, seen.epoch or 0, seen.expected_epoch
-    facts = f"schema {epoch}, journal {seen.journal}, {seen.size_bytes // 1000} kB, SQLite {seen.sqlite}"
+    facts = f"schema {epoch}, journal {seen.journal}, {seen.size_bytes // 1000} kB with its -wal, SQLite {seen.sqlite}"
     if epoch > expected:
         says = f"{where} was written by a newer saga-mcp (schema {epoch}, this one knows {expected})"
         yield Check("log", "error", says, "upgrade saga-mcp")

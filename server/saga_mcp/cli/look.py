@@ -10,6 +10,7 @@ import typer
 
 from saga_mcp.cli import views
 from saga_mcp.cli.ground import Ground, open_log, stand_on
+from saga_mcp.cli.hanging import hanging
 from saga_mcp.cli.items import (
     Waiting,
     held_up,
@@ -25,7 +26,7 @@ from saga_mcp.domain.hiding import hidden
 from saga_mcp.domain.ids import normal_saga_id
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import JsonObject
+from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.edge.clean import escape
 from saga_mcp.log.owners import LivingOwner
 from saga_mcp.log.port import SagaLog, SagaRow
@@ -179,17 +180,28 @@ def attention(*, config: ConfigOption = None, as_json: JsonOption = False) -> No
     async def run() -> None:
         async with open_log(ground) as log:
             found = await waiting(log, ground.realm)
+            hangs = await hanging(ground, log)
             down = await outages(log, await rows(log, ground.realm, open_only=True))
             paused = [*(await log.paused(ground.realm)).values()]
         output = Output(as_json)
         if as_json:
             shown = [views.waiting_json(each) for each in found]
             waits = [each.json() for each in down]
-            output.json({**where(ground), "items": [*shown], "waits_for_upstreams": [*waits], **_paused(paused)})
+            hang: list[JsonValue] = [each.json() for each in hangs]
+            output.json(
+                {
+                    **where(ground),
+                    "items": [*shown],
+                    "overdue": hang,
+                    "waits_for_upstreams": [*waits],
+                    **_paused(paused),
+                }
+            )
             return
         if found:
             views.waiting_table(output, found, time.time())
         output.text(
+            *(each.line() for each in hangs),
             *map(line, paused),
             *views.outage_lines(down),
             *who_goes_on(ground, going=bool(down)),

@@ -16,6 +16,7 @@ from saga_mcp.app import App
 from saga_mcp.cli.act import ItemArgument, item_named
 from saga_mcp.cli.drive import ALONE_WAIT_S, Plan, carry_out, opened_for_a_while
 from saga_mcp.cli.ground import Ground, open_log, stand_on
+from saga_mcp.cli.hanging import Hanging, hanging
 from saga_mcp.cli.items import item_at, verbs
 from saga_mcp.cli.options import ConfigOption, JsonOption, WaitOption, YesOption, ask, require_answerable
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count
@@ -148,6 +149,7 @@ async def _recover(ground: Ground, yes: bool, wait_s: float, output: Output) -> 
         due = await log.busy_sagas(ground.realm)
     unsent = (await app.count_alerts(ground.loaded)).pending if ground.loaded.alerts else 0
     driven: list[_Driven] = []
+    hangs: list[Hanging] = []
     if due or unsent:
         alerts = f" and send {count(unsent, 'alert')}" if unsent else ""
         ask(f"Drive {count(len(due), 'saga')} of the realm {ground.realm} to rest{alerts}?", yes=yes)
@@ -157,8 +159,9 @@ async def _recover(ground: Ground, yes: bool, wait_s: float, output: Output) -> 
                     await _rest(opened, row)
         async with open_log(ground) as log:  # what was under way is recorded by now
             driven = [await _after(log, row) for row in due]
+            hangs = await hanging(ground, log)
         unsent = (await app.count_alerts(ground.loaded)).pending if ground.loaded.alerts else 0
-    _report(ground, driven, unsent, output)
+    _report(ground, driven, hangs, unsent, output)
     if any(not each.at_rest or each.needs_person for each in driven):
         raise typer.Exit(Exit.FAILED)
 
@@ -177,7 +180,7 @@ async def _after(log: SagaLog, row: SagaRow) -> _Driven:
         return _Driven(row, None, f"{QUARANTINED}: {error.reason}")
 
 
-def _report(ground: Ground, driven: list[_Driven], unsent: int, output: Output) -> None:
+def _report(ground: Ground, driven: list[_Driven], hangs: list[Hanging], unsent: int, output: Output) -> None:
     resting = sum(each.at_rest for each in driven)
     waiting = sum(each.needs_person for each in driven)
     if output.as_json:
@@ -197,6 +200,7 @@ def _report(ground: Ground, driven: list[_Driven], unsent: int, output: Output) 
                 "database": ground.database,
                 "sagas": [*sagas],
                 "at_rest": resting,
+                "overdue": [each.json() for each in hangs],
                 "alerts_left": unsent,
             }
         )
@@ -208,6 +212,7 @@ def _report(ground: Ground, driven: list[_Driven], unsent: int, output: Output) 
         )
     for server in ground.servers():
         output.text(f"A server of this realm is alive (pid {server.where}) and does the same.")
+    output.text(*(each.line() for each in hangs))
     if waiting:
         output.text("What waits for a person: `saga-mcp attention`.")
     if unsent:

@@ -6,6 +6,7 @@ process has drawn by chance (the jitter of a back-off) nobody else knows, so the
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -37,6 +38,9 @@ from saga_mcp.log.owners import LivingOwner
 from saga_mcp.log.port import Record, SagaLog
 from saga_mcp.tools.pair import Pair, PairUnreadable
 
+_SAYS_WITHIN_S = 15.0
+"""How long after a hard deadline a process that works has said that it has passed."""
+
 Pairs = Mapping[int, Pair | PairUnreadable]
 """Frozen pairs, by step."""
 
@@ -59,6 +63,8 @@ class Wait:
     """Older steps, which are undone only after it."""
     holder: str = ""
     """The saga that has to end first."""
+    overdue: bool = False
+    """Its process lives, and has not said by its hard deadline what came of it."""
 
     def json(self) -> JsonObject:
         """For programs."""
@@ -70,6 +76,7 @@ class Wait:
             "pid": self.pid,
             "behind": [*self.behind],
             "holder": self.holder or None,
+            "overdue": self.overdue,
         }
 
     def line(self) -> str:
@@ -110,7 +117,7 @@ async def frozen_pairs(log: SagaLog, steps: Iterable[Step]) -> Pairs:
         if step.number not in pairs:
             row = await log.pair(step.plan.pair_hash)
             try:
-                pairs[step.number] = Pair.of_row(step.plan.pair_hash, {} if row is None else row.content)
+                pairs[step.number] = Pair.of_row(step.plan.pair_hash, None if row is None else row.content)
             except PairUnreadable as unreadable:
                 pairs[step.number] = unreadable
     return pairs
@@ -134,6 +141,7 @@ def standing(
     alive: Sequence[LivingOwner],
     paused: Mapping[str, Pause],
     holders: Mapping[str, str],
+    now: float | None = None,
 ) -> Standing:
     """Why a saga is not at rest.
 
@@ -144,10 +152,13 @@ def standing(
         alive: Who uses its log now.
         paused: What a person has paused, by tool.
         holders: Which other saga holds what a call of it waits for.
+        now: The wall clock; default: the machine's.
     """
+    now = time.time() if now is None else now
     pids = {owner.id: owner.pid for owner in alive}
     held = held_undo(saga, paused) or held_call(saga, paused)
-    teller = _Teller(saga, records, pairs, pids, held, holders)
+    places = {owner.id: owner.where for owner in alive}
+    teller = _Teller(saga, records, pairs, pids, held, holders, now, places)
     going = busy(saga)
     driver = teller.alive.get(saga.driver) if going else None
     steps = {step.number: step for step in saga.loose_steps}
@@ -165,6 +176,9 @@ class _Teller:
     alive: Mapping[str, int]
     held: tuple[Step, Pause] | None
     holders: Mapping[str, str]
+    now: float
+    places: Mapping[str, str]
+    """Where living processes are found, for people."""
 
     def of(self, step: Step) -> Iterator[Wait]:
         """What one step waits for."""
@@ -174,7 +188,7 @@ class _Teller:
             yield Wait(
                 step=step.number,
                 kind="person",
-                words=f"waits for a person, {waits_for(item.kind)}",
+                words=f"waits for a person, {waits_for(item.kind)}{self._unless_settled(step)}",
                 behind=self._behind(step),
             )
         part = step.next_part
@@ -212,10 +226,8 @@ class _Teller:
         if since is not None and isinstance(pair, Pair):
             until, hard = since + pair.timeout_s, since + pair.hard_deadline_s
         late = step.state is StepState.IN_DOUBT
-        limits = "" if until is None or late else f", is waited for until {utc(until)}"
-        end = "" if hard is None else f", and counts as running until {utc(hard)}"
-        if step.overdue:
-            end = ", past its hard deadline, and cannot be stopped"
+        limits = "" if until is None or late or until < self.now else f", is waited for until {utc(until)}"
+        overdue, end = self._end(hard, step.owner, told=step.overdue)
         words = f"its call runs{_since(since)} in {self._process(step.owner)}{limits}{end}"
         return Wait(
             step=step.number,
@@ -225,7 +237,36 @@ class _Teller:
             until=hard,
             pid=self._pid(step.owner),
             behind=self._behind(step),
+            overdue=overdue,
         )
+
+    def _end(self, hard: float | None, owner: str, *, told: bool) -> tuple[bool, str]:
+        """Whether an attempt that has not ended is overdue, and what is said of its end; never a time that is past.
+
+        Args:
+            hard: its hard deadline, where that is known.
+            owner: whose it is.
+            told: its process has said itself that it cannot stop it.
+        """
+        pid = self._pid(owner)
+        if pid is None:
+            rest = f". It counts as running until {utc(hard)}" if hard is not None and hard > self.now else ""
+            return False, f"{rest}. The next server, or `saga-mcp recover`, looks into what came of it"
+        if told:
+            return False, ", past its hard deadline, and cannot be stopped: it ends with its process at the latest"
+        if hard is None or hard > self.now:
+            return False, "" if hard is None else f", and counts as running until {utc(hard)}"
+        if hard + _SAYS_WITHIN_S > self.now:
+            return False, ", and is past its hard deadline"
+        return True, (
+            f". It was to end by {utc(hard)}, and pid {self.places[owner]} holds its lock and says nothing: it may be "
+            "stopped, or hang. Nobody undoes what it may still do. Let it go on "
+            f"(`kill -CONT {pid}`) or end it (`kill -9 {pid}`): then this is settled"
+        )
+
+    def _unless_settled(self, step: Step) -> str:
+        lost = step.running and self._pid(step.owner) is None
+        return ", if `saga-mcp recover` or the next server does not settle it: try that first" if lost else ""
 
     def _question(self, step: Step) -> Wait:
         if step.approved:
@@ -264,12 +305,19 @@ class _Teller:
         elif part.running:
             since = self._last(step, UndoIntended)
             until = None if since is None or policy is None else since + policy.hard_deadline_s
-            end = "" if until is None else f", and counts as running until {utc(until)}"
-            if part.overdue:
-                end = ", past its hard deadline, and cannot be stopped"
+            overdue, end = self._end(until, part.owner, told=part.overdue)
             words = f"{undo} runs{_since(since)} in {self._process(part.owner)}{end}"
             pid = self._pid(part.owner)
-            yield Wait(step=step.number, kind="undo", words=words, since=since, until=until, pid=pid, behind=behind_it)
+            yield Wait(
+                step=step.number,
+                kind="undo",
+                words=words,
+                since=since,
+                until=until,
+                pid=pid,
+                behind=behind_it,
+                overdue=overdue,
+            )
         elif part.tries and self._is_due(step):
             since = self._last(step, UndoFailed)
             until = None
@@ -306,7 +354,7 @@ class _Teller:
 
     def _process(self, owner: str) -> str:
         pid = self._pid(owner)
-        return "a process that is gone" if pid is None else f"pid {pid}"
+        return "a process that is gone" if pid is None else f"pid {self.places[owner]}"
 
 
 def _since(at: float | None) -> str:

@@ -24,6 +24,7 @@ class LogInspection:
     on_network: bool
     free_bytes: int
     size_bytes: int
+    """With what SQLite has written beside it and not yet moved into it."""
     sqlite: str
     """Version of the library."""
     journal: str = ""

@@ -47,6 +47,10 @@ class OutboxCounts:
     """Alerts that are kept back until a person says so."""
     oldest_at: float | None = None
     """Wall clock of the oldest that is to be delivered."""
+    failing: int = 0
+    """How many of those that are to be delivered were sent, and not acknowledged."""
+    most_attempts: int = 0
+    """How often one of those was sent."""
 
 
 class Outbox(Protocol):

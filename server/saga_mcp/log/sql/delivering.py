@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Protocol, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Row, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Row, and_, delete, func, or_, select, update
 
 from saga_mcp.log.outbox import OutboxCounts, PendingAlert
 from saga_mcp.log.sql.outbox import AT_ONCE, line_of
@@ -113,12 +113,17 @@ def _waiting_for(connection: Connection, realm: str, seconds: float, limit: int)
 
 def _counts(connection: Connection, realm: str) -> OutboxCounts:
     pending = _C.parked.is_(False)
+    failing = and_(pending, or_(_C.attempts > 1, and_(_C.attempts == 1, _C.owner == "")))  # the last may be under way
     statement = select(
-        func.count().filter(pending), func.count().filter(_C.parked), func.min(_C.at).filter(pending)
+        func.count().filter(pending),
+        func.count().filter(_C.parked),
+        func.min(_C.at).filter(pending),
+        func.count().filter(failing),
+        func.max(_C.attempts).filter(failing),
     ).where(_C.realm == realm)
     with connection.begin():
         row = connection.execute(statement).one()
-    return OutboxCounts(pending=row[0], parked=row[1], oldest_at=row[2])
+    return OutboxCounts(pending=row[0], parked=row[1], oldest_at=row[2], failing=row[3], most_attempts=row[4] or 0)
 
 
 def _claim(connection: Connection, alert: PendingAlert, owner: str, *where: ColumnElement[bool]) -> PendingAlert | None:

@@ -42,13 +42,22 @@ def inspect(path: Path, *, file_system_of: FileSystemOf = file_system_of) -> Log
         file_system=kind,
         on_network=kind in NETWORK_FILE_SYSTEMS,
         free_bytes=shutil.disk_usage(place).free,
-        size_bytes=path.stat().st_size if exists else 0,
+        size_bytes=_size(path) if exists else 0,
         sqlite=sqlite3.sqlite_version,
         expected_epoch=EPOCH,
         alive=tuple(living(owners)) if owners.is_dir() else (),
         stale_owners=len(stale(owners)) if owners.is_dir() else 0,
     )
     return _opened(path, seen) if exists and seen.writable and not seen.on_network else seen
+
+
+def _size(path: Path) -> int:
+    """What it takes on the disk, with what is written and not yet moved into it."""
+    sizes = 0
+    for file in (path, path.with_name(f"{path.name}-wal")):
+        with contextlib.suppress(FileNotFoundError):
+            sizes += file.stat().st_size
+    return sizes
 
 
 def _opened(path: Path, seen: LogInspection) -> LogInspection:
