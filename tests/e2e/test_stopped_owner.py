@@ -70,6 +70,8 @@ async def test_people_are_told_of_an_owner_that_stands_still_and_what_to_do(prod
             assert told in said
         status = await two.status(saga_id)
         assert (status["state"], product.world.sent("unhold")) == ("compensating", [])
+        assert status["steps"][0]["overdue"]
+        assert "step 1 does not answer" in status["next"][0]
         one.kill()
         await two.until(saga_id, "compensated")
     assert product.world.did("hold") == []

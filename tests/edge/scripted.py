@@ -210,6 +210,10 @@ class Script:
     async def paused(self) -> Mapping[str, Pause]:
         return {}
 
+    async def overdue(self, saga: Saga) -> tuple[int, ...]:
+        del saga
+        return ()
+
     async def open_sagas(
         self, caller: Caller, *, limit: int = 100, owners: Sequence[str | None] = ()
     ) -> Sequence[SagaRow]:

@@ -211,6 +211,7 @@ async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) ->
         residues=desk.residues,
         after_step=arguments.after_step,
         stopped=not desk.service.works,
+        overdue=await desk.service.overdue(saga) if saga.running else (),
     )
     return control_reply(_json(view), view, look=look)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -68,3 +68,12 @@ def waits(outage: Outage) -> str:
 def utc(at: float) -> str:
     """A time as people and programs read it."""
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def hangs(steps: Sequence[int]) -> str:
+    """What agents are told of steps that a process runs past their hard deadline, and says nothing of."""
+    numbers = f"step{'s' if len(steps) > 1 else ''} {', '.join(map(str, steps))}"
+    return (
+        f"Tell the user: the server process that runs {numbers} does not answer, and nothing is undone before it ends. "
+        "`saga-mcp attention` says which process it is and what to do."
+    )

@@ -162,6 +162,11 @@ class OwnedSagas:
         """See `Engine`."""
         return await self._service.paused()
 
+    async def overdue(self, saga: Saga) -> tuple[int, ...]:
+        """See `Engine`."""
+        await self._require(saga.id, Use.LOOK)
+        return await self._service.overdue(saga)
+
     async def open_sagas(
         self, caller: Caller, *, limit: int = 100, owners: Sequence[str | None] = ()
     ) -> Sequence[SagaRow]:

@@ -84,6 +84,10 @@ class SagaService(Protocol):
         """What a person has paused, by tool."""
         ...
 
+    async def overdue(self, saga: Saga) -> tuple[int, ...]:
+        """Steps that another process runs past their hard deadline, and says nothing of."""
+        ...
+
     async def open_sagas(
         self, caller: Caller, *, limit: int = 100, owners: Sequence[str | None] = ()
     ) -> Sequence[SagaRow]:

@@ -30,7 +30,7 @@ from saga_mcp.domain.values import (
 from saga_mcp.edge import wording
 from saga_mcp.edge.clean import escape, present
 from saga_mcp.edge.look import Look
-from saga_mcp.edge.outages import waited_for, waits
+from saga_mcp.edge.outages import hangs, waited_for, waits
 from saga_mcp.edge.replies import brief
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Caller
@@ -53,14 +53,17 @@ def saga_view(
     residues: Names = lambda _: "",
     after_step: int = 0,
     stopped: bool = False,
+    overdue: Sequence[int] = (),
 ) -> JsonObject:
     """One saga, with the page of its steps that begins after `after_step`, and what becomes of it by itself.
 
-    `stopped`: this server does nothing that is due any more.
+    `stopped`: this server does nothing that is due any more. `overdue`: steps that another process says nothing of.
     """
     saga = look.saga
     due = busy(saga)
     moves = [wording.STOPPED] if stopped and due else wording.next_moves(look, names, busy=due, deadline=deadline)
+    if overdue:
+        moves = [hangs(overdue), *moves]
     items_page, items_left = _page(look.items, lambda item: _item(saga, item, names), _LIST_BYTES)
     plan_page, plan_left = _page([*_undo_plan(saga)], lambda each: _planned(each, names, residues), _LIST_BYTES)
     holds, holds_left = _page([*held(saga)], _cut, _LIST_BYTES // 2)
@@ -93,7 +96,9 @@ def saga_view(
         **present({"undo_plan_not_shown": plan_left or None}),
     }
     view["saga"] = brief(look)
-    steps, left = _page(saga.steps[after_step:], lambda step: _step(saga, step, names), REPLY_BYTES - _size(view))
+    steps, left = _page(
+        saga.steps[after_step:], lambda step: _step(saga, step, names, overdue), REPLY_BYTES - _size(view)
+    )
     return {**view, "steps": steps, **present({"next_after_step": after_step + len(steps) if left else None})}
 
 
@@ -108,7 +113,7 @@ def _cause(saga: Saga, names: Names) -> JsonValue:
     return cause
 
 
-def _step(saga: Saga, step: Step, names: Names) -> JsonObject:
+def _step(saga: Saga, step: Step, names: Names, overdue: Sequence[int]) -> JsonObject:
     shown: JsonObject = {
         "step": step.number,
         "undoes": step.undoes or None,
@@ -117,6 +122,7 @@ def _step(saga: Saga, step: Step, names: Names) -> JsonObject:
         "kind": step.kind.value,
         "state": step.state.value,
         "running": step.running,
+        "overdue": step.number in overdue,
         "error": _cut(step.error),
         "undo": _undo_state(saga, step),
         "undo_error": _undo_error(step),

@@ -30,6 +30,7 @@ from saga_mcp.engine.first_turn import FirstTurns
 from saga_mcp.engine.forward import Forward
 from saga_mcp.engine.idling import Idling
 from saga_mcp.engine.openings import Openings
+from saga_mcp.engine.overdue import overdue_steps
 from saga_mcp.engine.port import (
     Answer,
     Caller,
@@ -300,6 +301,10 @@ class Engine:
     async def paused(self) -> Mapping[str, Pause]:
         """What a person has paused, by tool."""
         return await self._shop.log.paused(self._shop.settings.realm)
+
+    async def overdue(self, saga: Saga) -> tuple[int, ...]:
+        """Steps that another process runs past their hard deadline, and says nothing of."""
+        return await overdue_steps(self._shop, saga)
 
     async def open_sagas(
         self, caller: Caller, *, limit: int = 100, owners: Sequence[str | None] = ()
