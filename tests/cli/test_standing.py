@@ -82,6 +82,8 @@ async def test_what_a_dead_process_left_is_driven_by_nobody(product: Product) ->
     found, text = await shown(product, saga_id)
     assert (found["driver_pid"], found["waits"][0]["pid"]) == (None, None)
     assert "in a process that is gone" in text
+    assert "The next server, or `saga-mcp recover`, looks into what came of it" in text
+    assert not found["waits"][0]["overdue"]
     assert "Nobody alive drives it." in text
 
 
