@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,6 +18,7 @@ from saga_mcp.domain import on_saga, repeats, rollback, saga_decisions, step_dec
 from saga_mcp.domain.draft import Draft, Driving
 from saga_mcp.domain.errors import SagaError
 from saga_mcp.domain.events import Event, StepPlan
+from saga_mcp.domain.living import Life
 from saga_mcp.domain.machine import fold
 from saga_mcp.domain.rollback import Readiness
 from saga_mcp.domain.state import Part, Saga, Step
@@ -25,7 +26,6 @@ from saga_mcp.domain.step_decisions import Miss
 from saga_mcp.domain.undo_decisions import UndoMiss
 from saga_mcp.domain.values import Effect, JsonObject, PartState, StepState
 from saga_mcp.engine import forward, probing, undo_probing, undoing
-from saga_mcp.engine.drivers.rounds import Rounds
 from saga_mcp.engine.first_turn import FirstTurns
 from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import Decided, Decision
@@ -123,10 +123,10 @@ def late_answer_lost() -> AbstractContextManager[object]:
 
 
 def living_process_taken_for_dead() -> AbstractContextManager[object]:
-    def dead(self: Rounds, owner: str) -> bool:
-        return owner != self._shop.owners.me  # pyright: ignore[reportPrivateUsage]  # see above
+    async def lives(self: Workshop, owners: Collection[str]) -> Mapping[str, Life]:
+        return {owner: Life.LIVES if owner == self.owners.me else Life.DEAD for owner in owners}
 
-    return patch.object(Rounds, "dead", dead)
+    return patch.object(Workshop, "lives", lives)
 
 
 def commit_with_a_doubt() -> AbstractContextManager[object]:
