@@ -62,7 +62,10 @@ def test_the_question_names_what_is_not_looked_at_and_a_no_changes_nothing(proje
     assert not now(project, old.id).reverted
 
 
-def test_show_list_timeline_and_export_say_by_whom_a_saga_is_reverted(project: Project, capsys: Capture) -> None:
+def test_show_list_timeline_and_export_say_by_whom_a_saga_is_reverted(
+    project: Project, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     old = kept(project)
 
     def said(*arguments: str) -> str:

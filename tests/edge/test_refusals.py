@@ -156,5 +156,6 @@ async def test_refusal_codes_are_those_of_the_contract() -> None:
         "saga_not_found", "saga_closed", "saga_aborted", "savepoint_not_found", "step_unsettled", "commit_refused",
         "pivot_passed", "kind_refused", "key_reused", "repeat_refused", "item_refused", "capture_failed",
         "resource_held", "approval_rejected", "tool_paused", "revert_refused", "saga_not_yours", "limit_reached",
+        "driver_unavailable",
     }  # fmt: skip
     assert {refusal.code for refusal in Refused.__subclasses__()} == known

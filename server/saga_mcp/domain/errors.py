@@ -62,7 +62,7 @@ class DriverUnavailable(SagaError):
 class DrivenOtherwise(Refused):
     """Another driver brings the sagas of this realm to rest."""
 
-    code: ClassVar[str] = "driven_otherwise"
+    code: ClassVar[str] = "driver_unavailable"
 
     def __init__(self, realm: str, driver: str) -> None:
         self.driver = driver

@@ -172,6 +172,8 @@ class Session:
                     await other.fetchval("SELECT 1")
                     if await raw.fetchval(_SESSION) != session:
                         raise LogPooled(pooled())
+        except BufferError as error:  # the driver reads the answer to a statement that another session has prepared
+            raise LogPooled(pooled()) from error
         finally:
             other.terminate()
 
