@@ -47,6 +47,7 @@ def test_servers_are_asked_and_no_tool_is_called(desk: Desk) -> None:
     assert sorted(desk.log) == ["started", "started", f"started {TOKEN}"]
 
 
+@pytest.mark.slow
 def test_what_was_adopted_is_served_as_the_table_said(desk: Desk) -> None:
     answer = desk.adopt("--yes", "--json")
     assert answer.code == 0, answer.err

@@ -117,6 +117,7 @@ def test_what_a_person_has_changed_above_it_survives_going_back(desk: Desk) -> N
     assert desk.config.read_text() == MINE.replace("# mine", "# mine still")
 
 
+@pytest.mark.slow
 def test_what_open_sagas_may_need_stays(desk: Desk) -> None:
     desk.config.write_text(MINE)
     assert desk.adopt("--yes").code == 0

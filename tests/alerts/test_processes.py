@@ -35,6 +35,7 @@ def holding(receiver: Receiver) -> anyio.Event:
     return go
 
 
+@pytest.mark.slow
 async def test_what_a_killed_server_was_sending_is_sent_again_under_the_same_id(
     told: Product, receiver: Receiver
 ) -> None:
@@ -54,6 +55,7 @@ async def test_what_a_killed_server_was_sending_is_sent_again_under_the_same_id(
     assert once["id"] == f"{saga_id}:4:0"
 
 
+@pytest.mark.slow
 async def test_a_receiver_that_hangs_delays_no_call_no_rollback_and_no_end(told: Product, receiver: Receiver) -> None:
     holding(receiver)
     async with told.serve() as client:
@@ -67,6 +69,7 @@ async def test_a_receiver_that_hangs_delays_no_call_no_rollback_and_no_end(told:
     assert receiver.most_open == 4
 
 
+@pytest.mark.slow
 async def test_of_two_servers_one_sends_each_alert_and_each_saga_s_in_order(told: Product, receiver: Receiver) -> None:
     async with told.serve() as one, told.serve() as two:
         sagas: list[str] = []
@@ -98,6 +101,7 @@ async def test_alerts_are_signed_as_standard_webhooks_has_it(told: Product, rece
     assert request.headers["webhook-id"] == request.event["id"]
 
 
+@pytest.mark.slow
 async def test_neither_alerts_nor_the_log_of_the_program_hold_values_or_the_url(
     told: Product, receiver: Receiver
 ) -> None:
@@ -120,6 +124,7 @@ async def test_neither_alerts_nor_the_log_of_the_program_hold_values_or_the_url(
     assert max(len(request.body) for request in receiver.requests) < 1000
 
 
+@pytest.mark.slow
 async def test_a_command_after_which_nobody_is_left_delivers_before_it_ends(told: Product, receiver: Receiver) -> None:
     async with told.serve() as client:
         saga_id = await client.begin()
@@ -152,6 +157,7 @@ async def test_what_nobody_could_deliver_is_kept_and_recover_sends_it(told: Prod
     assert "to be sent" not in said
 
 
+@pytest.mark.slow
 async def test_doctor_warns_of_a_receiver_that_is_there_and_takes_nothing(told: Product, receiver: Receiver) -> None:
     receiver.answer = status("500 Internal Server Error")
     async with told.serve() as client:

@@ -163,6 +163,7 @@ async def test_an_app_ends_although_a_thread_hangs(config: Path) -> None:
             tasks.cancel_scope.cancel()
 
 
+@pytest.mark.slow
 @pytest.mark.case(100)
 def test_a_process_ends_although_a_thread_hangs(config: Path) -> None:
     """Hosts wait, then kill."""

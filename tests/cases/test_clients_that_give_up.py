@@ -57,6 +57,7 @@ async def test_a_rollback_whose_caller_gave_up_is_carried_through(product: Produ
     assert product.world.standing == []
 
 
+@pytest.mark.slow
 @pytest.mark.case(40, 41)
 @pytest.mark.parametrize("tool", ["reserve", "hold"])
 async def test_a_step_whose_caller_gave_up_ends_and_its_answer_is_given_when_asked_again(

@@ -35,6 +35,7 @@ time.time = lambda: real() + 3600.0 * (-1) ** next(turn)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.case(31)
 @pytest.mark.parametrize("hours", [1, -1])
 async def test_a_process_whose_clock_is_wrong_takes_nothing_from_a_living_one(product: Product, hours: int) -> None:
@@ -100,6 +101,7 @@ async def test_a_server_does_not_outlive_a_host_that_was_killed(product: Product
         assert not any(child.is_running() for child in children)
 
 
+@pytest.mark.slow
 @pytest.mark.case(108)
 @pytest.mark.parametrize("content", [b"this is not a database" * 500, b"SQLite format 3\0" + b"\xff" * 9000])
 async def test_a_damaged_log_is_told_and_kept_and_nothing_is_sent(product: Product, content: bytes) -> None:

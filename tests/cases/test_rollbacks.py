@@ -115,6 +115,7 @@ def shelf(product: Product) -> Shelf:
     return shelf
 
 
+@pytest.mark.slow
 @pytest.mark.case(52)
 async def test_each_undo_gets_the_values_of_its_own_step(product: Product, shelf: Shelf) -> None:
     async with product.serve() as agent:
@@ -125,6 +126,7 @@ async def test_each_undo_gets_the_values_of_its_own_step(product: Product, shelf
     assert shelf.lines == ["price 5", "price 7", "price 5", "price 9"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(52)
 async def test_an_undo_that_could_never_be_built_keeps_the_server_from_starting(product: Product) -> None:
     (product.folder / "crm.py").write_text("def create(name: str) -> int: ...\ndef delete(number: int) -> None: ...\n")
@@ -143,6 +145,7 @@ undo = { tool = "crm.delete", args = { number = "${args.nmae}" } }
     assert "did you mean name?" in output
 
 
+@pytest.mark.slow
 @pytest.mark.case(22)
 async def test_a_stored_result_that_no_longer_reads_costs_one_undo_and_no_other(product: Product, shelf: Shelf) -> None:
     shelf.configure(CONTINUE)
@@ -180,6 +183,7 @@ def _change_result(database: Path, saga_id: str, step: int, result: object) -> N
         )
 
 
+@pytest.mark.slow
 @pytest.mark.case(23)
 async def test_an_undo_that_the_config_no_longer_has_waits_until_it_is_back(product: Product, shelf: Shelf) -> None:
     async with product.serve() as agent:
@@ -206,6 +210,7 @@ def _without_seats(tools: str) -> str:
     return f"{before}@registry.tool\n{after}"
 
 
+@pytest.mark.slow
 @pytest.mark.case(96)
 async def test_an_undo_whose_parameters_changed_is_not_called_with_the_old_ones(product: Product, shelf: Shelf) -> None:
     async with product.serve() as agent:
@@ -273,6 +278,7 @@ async def test_an_undo_that_failed_for_good_is_seen_everywhere_and_a_person_can_
     assert product.world.standing == ["hold(b)"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(92)
 async def test_undos_end_in_the_reverse_order_however_long_each_takes(product: Product) -> None:
     product.world.plan(release=["0.1", "0", "0.2", "0", "0.05"])
@@ -285,6 +291,7 @@ async def test_undos_end_in_the_reverse_order_however_long_each_takes(product: P
     assert [line.event for line in product.world.lines if line.tool == "release"] == ["sent", "did"] * 5
 
 
+@pytest.mark.slow
 @pytest.mark.case(93)
 @pytest.mark.parametrize("name", ["parent_saga_id", "parent", "saga_parent_id"])
 async def test_a_saga_inside_a_saga_is_no_argument_that_is_silently_dropped(product: Product, name: str) -> None:
@@ -298,6 +305,7 @@ async def test_a_saga_inside_a_saga_is_no_argument_that_is_silently_dropped(prod
     assert product.world.sent() == []
 
 
+@pytest.mark.slow
 @pytest.mark.case(38, 59)
 async def test_an_abort_whose_caller_gave_up_is_joined_by_the_next_one(product: Product) -> None:
     product.world.plan(release=["hang_before"])

@@ -12,6 +12,7 @@ from tests.e2e.product import Client, Product
 from tests.world.server import eventually
 
 
+@pytest.mark.slow
 @pytest.mark.case(72)
 async def test_an_agent_that_forgot_everything_is_told_what_is_open_and_what_it_can_do(product: Product) -> None:
     async with product.serve() as agent:
@@ -30,6 +31,7 @@ async def test_an_agent_that_forgot_everything_is_told_what_is_open_and_what_it_
         assert (await after_the_compaction.call("saga_commit", saga_id=row["saga_id"])).state == "committed"
 
 
+@pytest.mark.slow
 @pytest.mark.case(72)
 async def test_a_call_without_an_id_says_which_saga_it_opened_or_is_asked_for_one(product: Product) -> None:
     async with product.serve() as agent:
@@ -45,6 +47,7 @@ async def test_a_call_without_an_id_says_which_saga_it_opened_or_is_asked_for_on
     assert product.world.order == ["reserve(a)", "reserve(b)"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(73)
 async def test_two_agents_on_one_connection_never_end_up_in_each_others_saga(product: Product) -> None:
     product.configure('saga_id = "required"')
@@ -84,6 +87,7 @@ async def test_under_the_policy_that_aborts_nothing_can_be_reported_as_done_over
     assert len(product.world.sent("reserve")) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.case(76)
 @pytest.mark.parametrize("how", ["superseded", "accepted"])
 async def test_under_the_policy_that_holds_a_repaired_call_goes_on_and_a_failure_is_never_forgotten(
@@ -111,6 +115,7 @@ async def test_under_the_policy_that_holds_a_repaired_call_goes_on_and_a_failure
 MAIL = "def send(to: str) -> str:\n    return to\n"
 
 
+@pytest.mark.slow
 @pytest.mark.case(85)
 async def test_a_mail_that_nothing_undoes_is_not_served_before_somebody_says_what_it_is(product: Product) -> None:
     (product.folder / "mail.py").write_text(MAIL, encoding="utf-8")
@@ -134,6 +139,7 @@ async def test_a_mail_that_nothing_undoes_is_not_served_before_somebody_says_wha
     assert product.world.standing == []
 
 
+@pytest.mark.slow
 @pytest.mark.case(86)
 async def test_after_the_point_of_no_return_a_failure_undoes_nothing_and_is_driven_forward(product: Product) -> None:
     product.world.plan(notify=["err_before", "err_before", "err_before", "ok"])
@@ -156,6 +162,7 @@ async def test_after_the_point_of_no_return_a_failure_undoes_nothing_and_is_driv
     assert product.world.standing == ["reserve(a)", "reserve(b)", "send_mail(bob)", "notify(bob)"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(86)
 async def test_while_the_point_of_no_return_is_unknown_there_is_neither_an_abort_nor_a_commit(product: Product) -> None:
     async with product.serve() as agent:
@@ -233,6 +240,7 @@ CELLS: list[tuple[Reach, tuple[str, ...]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.case(95)
 @pytest.mark.parametrize(("reach", "codes"), CELLS, ids=[reach.__name__.strip("_") for reach, _ in CELLS])
 async def test_each_call_in_each_state_has_one_answer_and_a_refused_one_changes_nothing(

@@ -12,6 +12,7 @@ from tests.e2e.product import COMMAND, Product
 from tests.edge.served import facts_of, texts_of
 
 
+@pytest.mark.slow
 @pytest.mark.case(1)
 async def test_a_call_that_took_its_process_with_it_is_unknown_and_is_not_made_again(product: Product) -> None:
     product.configure('on_error = "hold"')
@@ -30,6 +31,7 @@ async def test_a_call_that_took_its_process_with_it_is_unknown_and_is_not_made_a
     assert [line.tool for line in product.world.sent()] == ["wire"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(2)
 @pytest.mark.parametrize(("tool", "argument"), [("reserve", {"item": "a"}), ("charge", {"cents": 5})])
 async def test_a_call_that_timed_out_is_unknown_and_an_abort_takes_it_back_by_its_key(
@@ -48,6 +50,7 @@ async def test_a_call_that_timed_out_is_unknown_and_an_abort_takes_it_back_by_it
     assert product.world.standing == []
 
 
+@pytest.mark.slow
 @pytest.mark.case(3)
 async def test_where_the_probe_cannot_tell_what_a_kill_left_nothing_is_guessed(product: Product) -> None:
     product.world.plan(find_charge=["fail_before"])
@@ -209,6 +212,7 @@ def delete_by_key(key: str) -> None:
 '''
 
 
+@pytest.mark.slow
 @pytest.mark.case(20)
 @pytest.mark.parametrize("known_by", ["result", "key"])
 async def test_an_undo_that_needs_an_id_nobody_received_is_warned_of_and_left_to_a_person(

@@ -21,6 +21,7 @@ def _in_order(seeds: range) -> None:
         assert not came.problems, came.told
 
 
+@pytest.mark.slow
 def test_whatever_happens_nothing_is_lost_doubled_or_called_undone_that_is_not() -> None:
     _in_order(range(EVERYDAY))
 

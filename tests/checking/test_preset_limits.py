@@ -211,6 +211,7 @@ STORIES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", sorted({story.preset for story in STORIES}))
 async def test_an_undo_takes_nothing_that_was_there_before_or_that_others_did_since(
     preset: str, tmp_path: Path

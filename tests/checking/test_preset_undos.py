@@ -269,6 +269,7 @@ STORIES = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("preset", sorted({story.preset for story in STORIES}))
 async def test_an_undo_asks_the_server_for_what_the_preset_says(preset: str, tmp_path: Path) -> None:
     await play(preset, STORIES, tmp_path)

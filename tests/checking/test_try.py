@@ -120,6 +120,7 @@ def test_what_cannot_be_meant_is_wrong_usage(desk: Desk, tool: str, args: str) -
     assert desk.run("try", tool, args, "--config", str(desk.config)).code == 2
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_down_is_said_to_be(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.configure()
@@ -128,6 +129,7 @@ async def test_a_server_that_is_down_is_said_to_be(tmp_path: Path) -> None:
     assert (code, "ledger is down" in said) == (1, True)
 
 
+@pytest.mark.slow
 async def test_a_python_tool_is_tried_beside_upstreams_and_not_called(tmp_path: Path) -> None:
     ledger = Ledger(tmp_path)
     ledger.configure()
@@ -169,17 +171,20 @@ def with_crm(folder: Path) -> Ledger:
     return ledger
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [("try", "crm.drop", "{}"), ("serve", "--inject", "step=crm.drop:after")])
 async def test_a_function_that_is_only_an_undo_is_said_to_be_one(tmp_path: Path, command: tuple[str, ...]) -> None:
     code, said = await with_crm(tmp_path).run(*command)
     assert (code, "crm.drop is called by undos only" in said, "did you mean" in said) == (2, True, False), said
 
 
+@pytest.mark.slow
 async def test_a_name_that_comes_close_ends_the_sentence(tmp_path: Path) -> None:
     code, said = await with_crm(tmp_path).run("try", "crm.ad", "{}")
     assert (code, "did you mean crm.add?" in said, "?." in said) == (2, True, False), said
 
 
+@pytest.mark.slow
 async def test_check_says_what_only_undos_call(tmp_path: Path) -> None:
     ledger = with_crm(tmp_path)
     _, said = await ledger.run("check", "--offline")

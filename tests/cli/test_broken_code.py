@@ -6,6 +6,7 @@ import pytest
 from tests.cli.project import Project
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["list", "attention", "show", "export"])
 def test_looking_needs_no_code(project: Project, command: str) -> None:
     saga = project.saga(("book", "room"))
@@ -15,6 +16,7 @@ def test_looking_needs_no_code(project: Project, command: str) -> None:
     assert saga.id in answer.out or command == "attention"
 
 
+@pytest.mark.slow
 def test_what_would_drive_says_what_is_broken(project: Project) -> None:
     saga = project.saga(("book", "room"))
     (project.folder / "tools.py").write_text("def broken(:\n")

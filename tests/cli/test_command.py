@@ -51,6 +51,7 @@ def test_a_saga_is_seen_undone_and_summed_up(project: Project) -> None:
     assert "was aborted (by an operator (ada))" in refused.err
 
 
+@pytest.mark.slow
 def test_the_timeline_is_an_audit_trail_without_values(project: Project) -> None:
     project.trouble("book-fails")
     saga = project.saga(("pay", "SECRET-bill"), ("book", "room"))
@@ -84,6 +85,7 @@ def test_the_timeline_is_an_audit_trail_without_values(project: Project) -> None
     assert whole[2]["values"]["result"] == {"receipt": "r-SECRET-bill"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["list"], ["attention"], ["show", NOBODY], ["abort", NOBODY, "--yes"]])
 def test_a_log_that_is_not_there_is_no_empty_list(command: list[str], project: Project) -> None:
     answer = project.run(*command)
@@ -129,6 +131,7 @@ def test_errors_for_people_go_to_stderr_in_words(project: Project) -> None:
     assert answer.err == "No such command 'lst'. Did you mean 'list'? See `saga-mcp --help`.\n"
 
 
+@pytest.mark.slow
 def test_a_saga_of_another_realm_is_not_touched(project: Project) -> None:
     saga = project.saga(("book", "room"))
     config = project.config.read_text()
@@ -157,6 +160,7 @@ def test_the_config_is_named_before_or_after_the_command_or_by_the_environment(
         assert (answer.code, answer.json["total"]) == (0, 1)
 
 
+@pytest.mark.slow
 def test_the_status_page_says_what_to_do_next(project: Project, tmp_path: Path) -> None:
     fresh = project.run()
     assert fresh.code == 0
@@ -175,6 +179,7 @@ def test_the_status_page_says_what_to_do_next(project: Project, tmp_path: Path) 
     assert "saga-mcp init --python" in nothing.err
 
 
+@pytest.mark.slow
 def test_with_a_living_server_a_command_appends_and_the_server_drives(project: Project) -> None:
     saga = project.saga(("book", "room"), ("pay", "bill"))
     with project.serving() as server:
@@ -190,6 +195,7 @@ def test_with_a_living_server_a_command_appends_and_the_server_drives(project: P
     assert drivers == {page["servers"][0]["owner"]}
 
 
+@pytest.mark.slow
 def test_a_server_of_another_realm_drives_nothing_here(project: Project) -> None:
     saga = project.saga(("book", "room"))
     config = project.config.read_text()
@@ -200,6 +206,7 @@ def test_a_server_of_another_realm_drives_nothing_here(project: Project) -> None
     assert (answer.code, answer.json["driven_by"], project.world) == (0, "this command", [])
 
 
+@pytest.mark.slow
 def test_detached_it_is_only_written_down_and_the_next_server_does_it(project: Project) -> None:
     saga = project.saga(("book", "room"))
     answer = project.run("abort", saga.id, "--yes", "--detach", "--json")
@@ -212,6 +219,7 @@ def test_detached_it_is_only_written_down_and_the_next_server_does_it(project: P
     assert project.world == []
 
 
+@pytest.mark.slow
 def test_an_abort_that_gets_stuck_fails_and_says_where(project: Project) -> None:
     project.trouble("cancel-asks")
     saga = project.saga(("book", "room"))
@@ -228,6 +236,7 @@ def test_an_abort_that_gets_stuck_fails_and_says_where(project: Project) -> None
     assert shown.last_line == "needs_attention: 0 undone, 1 open"
 
 
+@pytest.mark.slow
 def test_a_saga_whose_events_cannot_be_read_is_named_and_hides_no_other(project: Project) -> None:
     project.trouble("cancel-asks")
     bad, good = project.saga(("book", "room"), abort=True), project.saga(("book", "other"), abort=True)
@@ -259,6 +268,7 @@ def test_a_damaged_log_is_named_and_left_alone(
     assert (project.folder / "saga.db").read_bytes().startswith(b"not a database")
 
 
+@pytest.mark.slow
 def test_a_person_is_asked_first(project: Project) -> None:
     saga = project.saga(("book", "room"))
     code, screen = in_a_terminal(project, "abort", saga.id, typed=b"n\n")
@@ -278,6 +288,7 @@ def test_a_narrow_terminal_cuts_nothing_off(project: Project) -> None:
     assert "PURPOSE  a trip to the seaside\r\n" in screen
 
 
+@pytest.mark.slow
 def test_colour_is_for_terminals_that_want_it(project: Project) -> None:
     project.saga(("book", "room"))
     assert "\x1b[" in in_a_terminal(project, "list")[1]
@@ -303,6 +314,7 @@ def test_a_reader_that_closes_the_pipe_is_no_error(buffered: dict[str, str], pro
     assert b"Exception" not in err
 
 
+@pytest.mark.slow
 @pytest.mark.case(100)
 def test_ctrl_c_ends_a_wait_soon_and_what_was_recorded_stays(project: Project) -> None:
     saga = project.saga(("book", "room"))
@@ -328,6 +340,7 @@ def test_ctrl_c_ends_a_wait_soon_and_what_was_recorded_stays(project: Project) -
     assert project.run("list", "--json").json["sagas"][0]["phase"] == "compensating"
 
 
+@pytest.mark.slow
 @pytest.mark.case(100)
 def test_an_undo_that_hangs_in_a_thread_does_not_keep_the_command(project: Project) -> None:
     saga = project.saga(("book", "room"))
@@ -361,6 +374,7 @@ def test_help_lists_every_command(tmp_path: Path) -> None:
         assert f"\n  {name} " in answer.out
 
 
+@pytest.mark.slow
 def test_a_command_that_drives_does_not_pass_for_a_server(project: Project) -> None:
     """Another command would leave its work to a process that is about to end."""
     saga, other = project.saga(("book", "room")), project.saga(("book", "other"))

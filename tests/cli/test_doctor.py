@@ -36,6 +36,7 @@ def raw(project: Project, statement: str) -> None:
         log.execute(statement)
 
 
+@pytest.mark.slow
 def test_all_is_well_while_a_server_lives(project: Project) -> None:
     project.saga(("book", "room"))
     with project.serving() as server:
@@ -165,6 +166,7 @@ def test_a_log_that_was_deleted_under_a_server_is_an_error(project: Project) -> 
         assert not (project.folder / "saga.db").exists()
 
 
+@pytest.mark.slow
 def test_open_sagas_of_a_realm_that_nobody_drives_are_named(project: Project) -> None:
     project.saga(("book", "room"))
     project.config.write_text(project.config.read_text().replace('name = "shop"', 'name = "store"', 1))
@@ -173,6 +175,7 @@ def test_open_sagas_of_a_realm_that_nobody_drives_are_named(project: Project) ->
         assert "1 open saga of realm shop, which nobody drives" in project.run(command).out
 
 
+@pytest.mark.slow
 def test_a_check_that_fails_hides_none_of_the_others(project: Project) -> None:
     project.trouble("cancel-impossible")
     project.saga(("book", "room"), abort=True)
@@ -183,6 +186,7 @@ def test_a_check_that_fails_hides_none_of_the_others(project: Project) -> None:
     assert "error" in {level for about in ("log", "paused", "alerts") for level, _ in checks.get(about, [])}
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="other systems keep another account of a file's size")
 def test_the_size_of_a_log_is_told_with_what_lies_beside_it(project: Project) -> None:
     project.saga(("book", "room"))

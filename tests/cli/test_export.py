@@ -26,6 +26,7 @@ def events(out: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in out.splitlines()]
 
 
+@pytest.mark.slow
 def test_an_export_has_every_event_and_no_value_unless_asked(project: Project) -> None:
     project.trouble("book-fails")
     saga = project.saga(("pay", "SECRET-bill"), ("book", "room"))
@@ -44,6 +45,7 @@ def test_an_export_has_every_event_and_no_value_unless_asked(project: Project) -
     assert whole[2]["values"]["result"] == {"receipt": "r-SECRET-bill"}
 
 
+@pytest.mark.slow
 def test_of_a_saga_that_cannot_be_read_what_comes_before_is_exported(project: Project) -> None:
     saga = project.saga(("book", "room"))
     with closing(sqlite3.connect(project.folder / "saga.db")) as log, log:
@@ -67,6 +69,7 @@ def test_the_schema_takes_every_example(path: Path) -> None:
     jsonschema.validate(tomllib.loads(path.read_text(encoding="utf-8")), config_schema())
 
 
+@pytest.mark.slow
 def test_the_schema_knows_one_undo_and_a_list_of_them(project: Project) -> None:
     schema = project.run("schema").json
     jsonschema.Draft202012Validator.check_schema(schema)

@@ -59,6 +59,7 @@ def desk(tmp_path: Path) -> Desk:
     return Desk(tmp_path)
 
 
+@pytest.mark.slow
 async def test_what_somebody_changed_since_is_shown_against_what_the_step_left_behind(desk: Desk) -> None:
     saga_id = await desk.write("a", "new\n")
     (desk.folder / "a").write_text("theirs\n")
@@ -82,6 +83,7 @@ async def test_where_nobody_touched_it_that_is_said(desk: Desk) -> None:
     assert "step 1 desk.write_text: now is what the step left behind" in said
 
 
+@pytest.mark.slow
 async def test_where_it_is_undone_now_is_as_it_was_before(desk: Desk) -> None:
     saga_id = await desk.write("a", "new\n", abort=True)
     _, said = await desk.show(saga_id, "--diff", "--now")
@@ -105,6 +107,7 @@ async def test_without_a_picture_of_the_time_after_now_is_compared_with_the_time
     assert {'-  "status": "open"', '+  "status": "done"'} <= set(lines[at:])
 
 
+@pytest.mark.slow
 async def test_what_cannot_be_read_now_says_why_and_the_rest_is_shown(desk: Desk) -> None:
     saga_id = await desk.write("a", "new\n")
     (desk.folder / "a").unlink()
@@ -127,6 +130,7 @@ async def test_a_tool_that_is_not_there_any_more_is_not_guessed_at(desk: Desk) -
     assert "cannot be read: desk.read_text is not available in this config" in said
 
 
+@pytest.mark.slow
 async def test_nothing_is_called_unless_it_is_asked_for(desk: Desk) -> None:
     saga_id = await desk.write("a", "new\n")
     before = desk.done

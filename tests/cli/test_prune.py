@@ -74,6 +74,7 @@ def test_what_is_pruned_is_gone_from_the_file_and_its_id_says_so(project: Projec
     anyio.run(ask)
 
 
+@pytest.mark.slow
 def test_what_can_be_reverted_is_open_or_waits_for_a_person_is_not_pruned(project: Project) -> None:
     async def commit(opened: App) -> Saga:
         saga = await opened.engine.begin(AGENT)
@@ -90,6 +91,7 @@ def test_what_can_be_reverted_is_open_or_waits_for_a_person_is_not_pruned(projec
     assert project.run("prune", "--older-than", "1d", "--dry-run", "--json").json["prune"] == []
 
 
+@pytest.mark.slow
 def test_a_saga_that_was_changed_by_hand_is_left_as_evidence(project: Project) -> None:
     saga = project.saga(("book", "room"), abort=True)
     with closing(sqlite3.connect(project.folder / "saga.db")) as log, log:
@@ -132,6 +134,7 @@ def test_values_are_wiped_and_the_rest_stays_verifies_and_says_so(
     assert saga_view(Look.at(anyio.run(status)), str)["wiped"] is True
 
 
+@pytest.mark.slow
 def test_nothing_is_pruned_where_nothing_says_how_long_to_keep(project: Project) -> None:
     project.saga(("book", "room"), abort=True)
     assert project.run("prune", "--yes").code == 2
@@ -161,6 +164,7 @@ def test_with_a_key_no_value_stands_in_the_file_and_without_it_nothing_starts(
     assert project.run("list").code == 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("key", [OTHER, ""])
 def test_a_server_with_a_wrong_or_no_key_starts_nothing_and_says_so(
     project: Project, monkeypatch: pytest.MonkeyPatch, key: str
@@ -192,6 +196,7 @@ def test_a_server_with_a_wrong_or_no_key_starts_nothing_and_says_so(
     assert marker.exists() == bool(key)
 
 
+@pytest.mark.slow
 def test_doctor_tells_which_keys_the_log_needs_and_what_is_in_clear(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -273,6 +278,7 @@ def test_a_large_log_is_overwritten_too_or_it_is_said_that_somebody_reads(
         assert (found.returncode == 0) == reads
 
 
+@pytest.mark.slow
 def test_a_key_that_nothing_needs_since_a_server_wiped_can_be_dropped(
     project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +297,7 @@ def test_a_key_that_nothing_needs_since_a_server_wiped_can_be_dropped(
     assert project.run("list").code == 0
 
 
+@pytest.mark.slow
 def test_alerts_that_nobody_will_deliver_go_with_their_saga(project: Project) -> None:
     text = project.config.read_text(encoding="utf-8")
     project.config.write_text(f'{text}\n[alerts]\nwebhook = "http://127.0.0.1:9/x"\n', encoding="utf-8")

@@ -56,6 +56,7 @@ def test_two_projects_on_one_database_neither_see_nor_touch_each_other(project: 
     assert (project.world, other.world) == (["room"], ["room"])
 
 
+@pytest.mark.slow
 def test_a_server_of_another_realm_does_not_pass_for_one_of_this(project: Project, other: Project) -> None:
     mine = project.saga(("book", "room"))
     with other.serving():
@@ -66,6 +67,7 @@ def test_a_server_of_another_realm_does_not_pass_for_one_of_this(project: Projec
     assert project.world == []
 
 
+@pytest.mark.slow
 def test_a_moved_folder_keeps_its_log_by_its_name(project: Project, tmp_path: Path) -> None:
     saga = project.saga(("book", "room"))
     there = moved(project, tmp_path / "elsewhere")
@@ -116,6 +118,7 @@ def test_a_moved_folder_with_a_log_of_its_own_is_told_of_the_old_one(
     assert there.world == []
 
 
+@pytest.mark.slow
 def test_a_renamed_registry_is_another_place_until_it_has_its_name_again(project: Project) -> None:
     """S1.2: nothing is sent there; a person renames it back and retries."""
     saga = project.saga(("book", "room"), ("pay", "bill"))

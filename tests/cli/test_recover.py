@@ -53,6 +53,7 @@ def in_doubt(bank: Project, how: str = "wire-lost") -> Saga:
     return bank.saga(("book", "room"), ("wire", "money"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("how", "found", "summary"),
     [
@@ -84,6 +85,7 @@ def test_after_an_abort_the_verdict_lets_the_undo_go_on(bank: Project) -> None:
     assert bank.world == []
 
 
+@pytest.mark.slow
 def test_a_probe_that_cannot_tell_changes_nothing(bank: Project) -> None:
     saga = in_doubt(bank)
     asked = bank.run("probe", f"{saga.id}.2", "--yes", "--json")
@@ -114,6 +116,7 @@ def left_behind(project: Project) -> Saga:
     return project.on_engine(abort, drive=False)
 
 
+@pytest.mark.slow
 def test_what_was_left_behind_is_driven_to_rest_without_a_server(project: Project) -> None:
     saga = left_behind(project)
     assert project.world == ["older", "room"]
@@ -130,6 +133,7 @@ def test_what_was_left_behind_is_driven_to_rest_without_a_server(project: Projec
     assert (again.code, again.json["sagas"], again.json["at_rest"]) == (0, [], 0)
 
 
+@pytest.mark.slow
 def test_what_needs_a_person_afterwards_is_no_success(project: Project) -> None:
     saga = left_behind(project)
     project.trouble("cancel-impossible")
@@ -140,6 +144,7 @@ def test_what_needs_a_person_afterwards_is_no_success(project: Project) -> None:
     assert project.world == ["older", "room"]
 
 
+@pytest.mark.slow
 def test_beside_a_living_server_it_waits_for_what_that_one_does(project: Project) -> None:
     saga = left_behind(project)
     with project.serving():

@@ -92,6 +92,7 @@ def test_show_list_timeline_and_export_say_by_whom_a_saga_is_reverted(
     assert saga["reverted_by"] == [{"saga": new, "steps": [1, 2]}]
 
 
+@pytest.mark.slow
 def test_a_manual_undo_is_an_item_and_the_rest_goes_on_after_it(project: Project) -> None:
     old = kept(project, ("book", "room"), ("book", "table"))
     project.trouble("cancel-asks")
@@ -145,6 +146,7 @@ def test_nobody_can_be_asked_and_an_item_is_no_saga(project: Project) -> None:
     assert project.world == ["bill", "room"]
 
 
+@pytest.mark.slow
 def test_a_living_server_does_it(project: Project) -> None:
     old = kept(project)
     with project.serving():

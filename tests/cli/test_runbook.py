@@ -136,6 +136,7 @@ def test_a_quarantined_saga_is_shown_and_exported_as_far_as_it_can_be_read(proje
         assert "STEP_INTENDED" in answer.out or "StepIntended" in answer.out, command
 
 
+@pytest.mark.slow
 def test_a_service_that_is_down_is_paused_resumed_and_what_it_left_tries_again(project: Project) -> None:
     saga = dead_letter(project)
     project.trouble()
@@ -182,6 +183,7 @@ def test_where_a_key_is_missing_the_log_names_it_and_goes_on_with_it(
     assert project.world == []
 
 
+@pytest.mark.slow
 def test_where_nothing_goes_on_the_commands_say_why_and_do_it(project: Project) -> None:
     saga = project.saga(("book", "room"))
     assert project.run("abort", saga.id, "--detach", "--yes").code == 0
@@ -191,6 +193,7 @@ def test_where_nothing_goes_on_the_commands_say_why_and_do_it(project: Project) 
     assert project.world == []
 
 
+@pytest.mark.slow
 def test_the_commands_to_look_at_first_work_at_any_item(project: Project) -> None:
     saga = dead_letter(project)
     first = commands(RUNBOOK.partition("## The items")[0])

@@ -86,6 +86,7 @@ def test_init_says_what_to_do_next_with_absolute_paths(tmp_path: Path) -> None:
     assert f"check --config {config}" in answer.out
 
 
+@pytest.mark.slow
 def test_check_lists_every_problem_with_its_key(project: Project) -> None:
     config = project.config.read_text().replace("[saga]", '[saga]\non_eror = "abort"')
     project.config.write_text(f"{config}[upstream]\n")
@@ -99,6 +100,7 @@ def test_check_lists_every_problem_with_its_key(project: Project) -> None:
     assert {each["key"] for each in found.json["errors"]} == {"saga.on_eror", "upstream"}
 
 
+@pytest.mark.slow
 def test_check_lists_the_pairs_and_says_which_log(project: Project) -> None:
     answer = project.run("check")
     assert answer.code == 0

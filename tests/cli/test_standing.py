@@ -60,6 +60,7 @@ async def begun(agent: Client, tool: str, **arguments: object) -> str:
     return saga_id
 
 
+@pytest.mark.slow
 async def test_a_running_call_is_shown_with_its_process_and_its_limits(product: Product) -> None:
     product.configure(tools=LIMITS)
     async with product.serve() as agent:
@@ -74,6 +75,7 @@ async def test_a_running_call_is_shown_with_its_process_and_its_limits(product: 
     assert f"Driven by pid {pid}." in text
 
 
+@pytest.mark.slow
 async def test_what_a_dead_process_left_is_driven_by_nobody(product: Product) -> None:
     async with product.serve() as agent:
         saga_id = await begun(agent, "charge", cents=5, mode="hang_before")
@@ -87,6 +89,7 @@ async def test_what_a_dead_process_left_is_driven_by_nobody(product: Product) ->
     assert "Nobody alive drives it." in text
 
 
+@pytest.mark.slow
 async def test_an_undo_that_is_tried_again_says_when_and_what_waits_behind_it(product: Product) -> None:
     (product.folder / "slow.py").write_text(SLOW)
     product.configure(tools='[python.slow]\npath = "slow.py:registry"\n')
@@ -124,6 +127,7 @@ async def test_an_item_says_which_steps_it_holds_up(product: Product) -> None:
     assert found["waits"] == []
 
 
+@pytest.mark.slow
 async def test_a_question_says_until_when_it_can_be_answered(product: Product) -> None:
     product.configure("approval_expires_s = 600", '[tools."ledger.charge"]\napproval = true\n')
     async with product.serve() as agent:
@@ -135,6 +139,7 @@ async def test_a_question_says_until_when_it_can_be_answered(product: Product) -
     assert "for a person to allow it, at " in text
 
 
+@pytest.mark.slow
 async def test_a_saga_at_rest_waits_for_nothing(product: Product) -> None:
     async with product.serve() as agent:
         saga_id = (await agent.call("charge", cents=5)).saga_id

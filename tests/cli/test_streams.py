@@ -29,6 +29,7 @@ def shell(project: Project, arguments: str, **env: str) -> Answer:
     return Answer(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
 @pytest.mark.parametrize("command", ["list", "list --json", "show ID", "export ID", "check", "abort ID --yes"])
 def test_an_answer_that_cannot_be_written_is_said_in_one_line(project: Project, command: str) -> None:
@@ -41,6 +42,7 @@ def test_an_answer_that_cannot_be_written_is_said_in_one_line(project: Project, 
     assert lines == [said]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&-", "<&- >&- 2>&-"])
 def test_a_closed_stream_is_nobodys_file(project: Project, closed: str) -> None:
     """Without care the saga log gets the number of a closed stdout, and what tools print is written into it."""
@@ -51,6 +53,7 @@ def test_a_closed_stream_is_nobodys_file(project: Project, closed: str) -> None:
     assert project.run("list").out.splitlines()[1].startswith(f"{saga.id}  compensated")
 
 
+@pytest.mark.slow
 def test_what_an_encoding_cannot_hold_is_written_out(project: Project) -> None:
     saga = project.saga(("book", "room"), purpose="une chambre \u00e0 \u6771\u4eac")
     for command in ("list", f"show {saga.id}"):
@@ -59,6 +62,7 @@ def test_what_an_encoding_cannot_hold_is_written_out(project: Project) -> None:
         assert r"une chambre \xe0 \u6771\u4eac" in answer.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("typed", [CTRL_C, b"\x04", b"n\n"], ids=["ctrl-c", "end-of-input", "no"])
 @pytest.mark.parametrize("command", ["abort", "recover"])
 def test_a_question_that_is_not_answered_with_yes_changes_nothing(project: Project, command: str, typed: bytes) -> None:
@@ -74,6 +78,7 @@ def test_a_question_that_is_not_answered_with_yes_changes_nothing(project: Proje
     assert "Traceback" not in screen
 
 
+@pytest.mark.slow
 def test_an_interrupted_wait_is_an_answer_for_programs_too(project: Project) -> None:
     tools = project.folder / "tools.py"
     tools.write_text(tools.read_text().replace('print("cancelling")', 'print("cancelling"); await forever()'))
@@ -111,6 +116,7 @@ def _interrupted(process: subprocess.Popen[bytes], *, after: bytes) -> tuple[str
     return out.decode(), err.decode()
 
 
+@pytest.mark.slow
 def test_of_a_long_saga_the_newest_steps_are_shown(project: Project) -> None:
     saga = project.saga(*(("book", f"room {number}") for number in range(5)))
     answer = project.run("show", saga.id, "--limit", "2")
@@ -120,6 +126,7 @@ def test_of_a_long_saga_the_newest_steps_are_shown(project: Project) -> None:
     assert len(project.run("show", saga.id, "--limit", "2", "--json").json["saga"]["steps"]) == 5
 
 
+@pytest.mark.slow
 def test_that_nothing_goes_on_is_said_where_something_should(project: Project) -> None:
     kept = project.saga(("book", "room"))
     project.trouble("tell-fails")

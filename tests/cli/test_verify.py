@@ -18,6 +18,7 @@ def by_hand(folder: Path, statement: str) -> None:
         assert log.execute(statement).rowcount == 1
 
 
+@pytest.mark.slow
 def test_a_log_that_nobody_touched_is_as_it_was_written(project: Project) -> None:
     first = project.saga(("book", "room"), ("pay", "bill"), abort=True)
     second = project.saga(("book", "hall"))
@@ -36,6 +37,7 @@ def test_a_log_that_nobody_touched_is_as_it_was_written(project: Project) -> Non
     )
 
 
+@pytest.mark.slow
 def test_a_value_that_was_changed_by_hand_is_named_by_saga_and_event(project: Project) -> None:
     saga = project.saga(("book", "room"))
     by_hand(project.folder, CHANGED)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from tests.domain import alphabet as a
 from tests.domain.walk import explore
 
@@ -26,6 +27,7 @@ def names(saga: Saga) -> set[tuple[int, ItemKind]]:
     return {(item.step, item.kind) for item in items(saga) if item.kind is not ItemKind.OUTBOX_PARKED}
 
 
+@pytest.mark.slow
 def test_what_was_told_to_be_open_is_what_is_open_after_every_event() -> None:
     for alphabet in WALKED:
         for edge in explore(alphabet):

@@ -53,6 +53,7 @@ async def test_after_a_rollback_the_error_that_caused_it_can_still_be_read(produ
     assert [step["undo"] for step in status["steps"] if step["state"] == "compensated"] == ["done"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(34)
 async def test_abort_waits_for_a_running_step_and_says_so(product: Product) -> None:
     product.configure("reply_within_s = 0.3")
@@ -173,6 +174,7 @@ async def test_a_malformed_call_aborts_nothing(product: Product, tool: str, argu
     assert product.world.standing == ["reserve(a)"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(59)
 async def test_five_aborts_at_once_from_two_processes_are_one_rollback(product: Product) -> None:
     """With the policy's own abort under way."""
@@ -192,6 +194,7 @@ async def test_five_aborts_at_once_from_two_processes_are_one_rollback(product: 
     assert [line.args["item"] for line in product.world.sent("release")] == ["c", "b", "a"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(104)
 async def test_no_reply_takes_longer_than_its_limit(product: Product) -> None:
     product.configure("reply_within_s = 0.3")

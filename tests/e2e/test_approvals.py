@@ -10,6 +10,7 @@ from tests.e2e.product import Product
 CHARGES = '[tools."ledger.charge"]\napproval = "${args.cents > 100}"\n'
 
 
+@pytest.mark.slow
 @pytest.mark.case(82)
 async def test_an_agent_is_told_to_wait_and_gets_the_answer_of_the_call_that_a_person_allowed(product: Product) -> None:
     product.configure(tools=CHARGES)
@@ -34,6 +35,7 @@ async def test_an_agent_is_told_to_wait_and_gets_the_answer_of_the_call_that_a_p
     assert product.world.order == ["charge(500)", "refund(500)"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(80)
 async def test_a_call_is_sent_by_the_command_that_allows_it_where_no_server_lives(product: Product) -> None:
     product.configure(tools=CHARGES)
@@ -50,6 +52,7 @@ async def test_a_call_is_sent_by_the_command_that_allows_it_where_no_server_live
     assert product.world.order == ["charge(500)"]
 
 
+@pytest.mark.slow
 async def test_a_rejected_call_is_never_sent_and_the_agent_reads_why(product: Product) -> None:
     product.configure(tools=CHARGES)
     async with product.serve() as agent:

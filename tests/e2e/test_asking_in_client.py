@@ -17,6 +17,8 @@ from mcp.client import ClientRequestContext
 from tests.e2e.product import BOUND_S, MAIN, Product
 from tests.world.server import eventually
 
+pytestmark = pytest.mark.slow
+
 CHARGES = '[tools."ledger.charge"]\napproval = "${args.cents > 100}"\n'
 APPROVE = types.ElicitResult(action="accept", content={"decision": "approve"})
 DECLINE = types.ElicitResult(action="decline")

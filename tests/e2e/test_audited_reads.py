@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from tests.e2e.product import Client, Product
 from tests.world.server import eventually
 
@@ -23,6 +24,7 @@ async def reads_in(product: Product, saga_id: str) -> list[str]:
     return [line.split("READ_RECORDED")[1].strip() for line in out.splitlines() if "READ_RECORDED" in line]
 
 
+@pytest.mark.slow
 async def test_a_read_that_names_its_saga_is_recorded_there_and_is_no_step(product: Product) -> None:
     product.configure(AUDITED)
     async with product.serve() as agent:

@@ -42,6 +42,7 @@ async def _write_twice(agent: Client, saga_id: str) -> None:
         await agent.call("write", name="a", text=text, saga_id=saga_id)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("read", "left"), [(1, BEFORE), (3, b"one")], ids=["first call", "second call"])
 async def test_a_kill_between_a_capture_and_its_intent_has_sent_nothing(tmp_path: Path, read: int, left: bytes) -> None:
     store = Store(tmp_path)
@@ -56,6 +57,7 @@ async def test_a_kill_between_a_capture_and_its_intent_has_sent_nothing(tmp_path
     assert store.content("a") == BEFORE
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("edited", [False, True], ids=["as it was left", "edited by a person"])
 async def test_a_kill_between_an_outcome_and_the_look_after_it_asks_a_person_before_anything_is_overwritten(
     tmp_path: Path,

@@ -24,6 +24,7 @@ async def test_an_idle_server_ends_with_its_client(product: Product) -> None:
         assert not any(child.is_running() for child in children)
 
 
+@pytest.mark.slow
 @pytest.mark.case(99)
 async def test_a_server_that_is_undoing_finishes_that_undo_and_leaves_the_rest_to_the_next(product: Product) -> None:
     product.world.plan(release=["hang_before"])
@@ -56,6 +57,7 @@ async def test_a_hung_thread_does_not_keep_the_server_alive(product: Product) ->
     assert product.world.order == ["hold(a)", "unhold(a)"]
 
 
+@pytest.mark.slow
 async def test_sigterm_ends_it_in_time_and_the_next_start_settles_what_ran(product: Product) -> None:
     async with product.serve() as agent:
         saga_id = await agent.begin()

@@ -144,6 +144,7 @@ def _folder(tmp_path: Path, number: int) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.case(58)
 async def test_an_undo_cut_off_after_its_effect_is_sent_again_under_the_same_key(product: Product) -> None:
     """An idempotent one; the key is what makes the repetition harmless."""

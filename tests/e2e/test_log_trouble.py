@@ -254,6 +254,7 @@ async def test_a_server_that_others_do_not_see_says_that_it_undoes_nothing(produ
     assert product.world.order == ["reserve(a)", "release(a)"]
 
 
+@pytest.mark.slow
 async def test_a_server_on_a_read_only_disk_does_not_start_and_says_why(tmp_path: Path, small_disk: Path) -> None:
     """A real one, which also root cannot write to."""
     product = Product(tmp_path, database=f"{small_disk}/saga.db")

@@ -19,6 +19,7 @@ def lose(product: Product, *names: str) -> None:
         product.database.with_name(name).unlink()
 
 
+@pytest.mark.slow
 @LOST
 async def test_nothing_more_is_sent_and_a_restart_undoes_what_was(product: Product, lost: tuple[str, ...]) -> None:
     async with product.serve() as agent:

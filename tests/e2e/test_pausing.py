@@ -64,6 +64,7 @@ async def test_a_rollback_waits_at_an_undo_that_calls_a_paused_tool_and_goes_on_
     assert product.world.order[4:] == ["refund(5)", "release(a)"]
 
 
+@pytest.mark.slow
 async def test_an_unknown_tool_is_refused_with_the_nearest_name_and_nothing_is_paused(product: Product) -> None:
     async with product.serve() as agent:
         await agent.call("reserve", item="a")
@@ -124,6 +125,7 @@ async def test_a_call_that_is_allowed_while_its_tool_is_paused_says_so_everywher
     assert product.world.order == ["reserve(a)"]
 
 
+@pytest.mark.slow
 async def test_what_only_reads_is_not_paused(product: Product) -> None:
     async with product.serve() as agent:
         await agent.call("reserve", item="a")

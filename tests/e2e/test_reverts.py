@@ -55,6 +55,7 @@ async def _killed_after(product: Product, commit: int, *arguments: str) -> bool:
     return done.returncode != 0
 
 
+@pytest.mark.slow
 async def test_of_two_commands_at_the_same_instant_exactly_one_reverts(product: Product) -> None:
     old = await committed(product)
     answers: list[tuple[int, str]] = []

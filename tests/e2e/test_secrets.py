@@ -147,6 +147,7 @@ async def test_a_secret_that_the_undo_needs_is_stored_for_it_and_shown_to_nobody
     assert not holds(said)
 
 
+@pytest.mark.slow
 async def test_equal_calls_are_known_by_their_secrets_also_after_a_restart(till: Till) -> None:
     till.configure(saga='on_error = "hold"')
     async with till.serve() as agent:
@@ -175,6 +176,7 @@ async def test_a_call_that_a_person_allows_is_stored_whole_and_sent_with_its_sec
     assert not holds(said)
 
 
+@pytest.mark.slow
 async def test_a_call_that_is_sent_until_it_succeeds_is_stored_whole(till: Till) -> None:
     (till.folder / "done.dies").touch()
     async with till.serve() as agent:

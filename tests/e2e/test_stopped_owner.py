@@ -96,6 +96,7 @@ async def test_a_step_whose_owner_stood_still_can_be_kept(product: Product) -> N
     assert product.world.order == ["charge(5)"]
 
 
+@pytest.mark.slow
 async def test_a_process_whose_lock_was_removed_ends_its_chain_of_undos_and_sends_nothing_more(
     product: Product,
 ) -> None:

@@ -89,6 +89,7 @@ async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(pro
             assert undone == committed.is_error
 
 
+@pytest.mark.slow
 @pytest.mark.case(44)
 async def test_parallel_steps_from_both_land_in_one_saga(product: Product) -> None:
     """Nobody is told that the database is locked."""

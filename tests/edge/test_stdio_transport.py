@@ -311,6 +311,7 @@ async def test_a_listening_client_does_not_delay_the_end(tmp_path: Path) -> None
     assert acknowledged["method"] == "notifications/subscriptions/acknowledged"
 
 
+@pytest.mark.slow
 @posix_only
 async def test_a_slow_drain_is_cut_off_before_the_host_kills(client: RawClient) -> None:
     """Hosts send SIGKILL two seconds after SIGTERM (both SDKs' clients)."""
@@ -337,6 +338,7 @@ async def test_a_second_signal_ends_the_process_at_once(client: RawClient) -> No
     await client.exits(within_s=1.4, status=128 + signal.SIGINT)
 
 
+@pytest.mark.slow
 @posix_only
 async def test_a_signal_shortens_the_drain_after_end_of_file(client: RawClient, tmp_path: Path) -> None:
     """The ladder of the hosts: close stdin, SIGTERM two seconds later, SIGKILL two seconds after that."""
@@ -348,6 +350,7 @@ async def test_a_signal_shortens_the_drain_after_end_of_file(client: RawClient, 
     assert drains(tmp_path) == ["10.0", "1.5"]
 
 
+@pytest.mark.slow
 @posix_only
 async def test_a_tool_that_blocks_the_event_loop_cannot_outlive_a_signal(client: RawClient) -> None:
     await client.send(tool_call(1, "block_the_loop"))

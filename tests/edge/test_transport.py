@@ -57,6 +57,7 @@ async def test_a_host_that_speaks_over_sockets_is_served_with_messages_of_any_si
     assert heard == ["init", "limit", (0, 1), (1, 3_000), (2, 300_000), (3, 5_000_000)]
 
 
+@pytest.mark.slow
 async def test_replies_that_a_slow_client_lets_pile_up_arrive_whole(tmp_path: Path) -> None:
     sizes = [200_000 if number % 2 else 10 for number in range(40)]
     command = [sys.executable, str(TOY), str(tmp_path)]
@@ -103,6 +104,7 @@ async def test_a_stream_that_somebody_made_non_blocking_is_served_all_the_same(t
     assert heard == ["init", 1_000_000]
 
 
+@pytest.mark.slow
 async def test_garbage_from_a_client_that_does_not_read_stops_neither_calls_nor_the_end(tmp_path: Path) -> None:
     command = [sys.executable, str(TOY), str(tmp_path)]
     async with await anyio.open_process(command, stderr=subprocess.DEVNULL, env=ENVIRONMENT) as process:

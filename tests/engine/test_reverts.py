@@ -135,6 +135,7 @@ async def test_of_two_processes_that_revert_at_once_exactly_one_does(files: File
         assert files.sent == ["restore(a)", "restore(b)", "restore(a)"]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("stored", [False, True], ids=["before-it-is-stored", "after-it-is-stored"])
 async def test_a_death_around_any_durable_write_loses_and_doubles_nothing(

@@ -119,6 +119,7 @@ async def test_a_customer_who_is_one_already_is_no_effect(h: Harness, example: E
     assert example.ask("SELECT email FROM contact") == [("it@acme.example",)]
 
 
+@pytest.mark.slow
 async def test_three_clients_over_stdio_share_a_saga_by_its_id(example: Example) -> None:
     async with example.served() as sales, example.served() as billing, example.served() as operations:
         missing = await billing.call_tool("charge_card", {"company": "acme", "cents": 9900})

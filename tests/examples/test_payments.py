@@ -162,6 +162,7 @@ async def test_over_stdio_an_agent_reads_which_rule_was_broken(example: Example)
     assert world(example) == UNTOUCHED
 
 
+@pytest.mark.slow
 async def test_over_stdio_a_person_settles_the_notice_and_the_rest_is_undone(example: Example) -> None:
     async with example.served() as client:
         saga_id = saga_of(await client.call_tool("saga_begin", {"purpose": "pay R-17"}))["id"]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import anyio
+import pytest
 from tests.e2e.product import BOUND_S, Product
 from tests.http.people import TOKENS, share
 from tests.http.serving import agent, serving
 
 
+@pytest.mark.slow
 async def test_an_allowed_call_is_its_callers_alone(product: Product) -> None:
     share(product, "ask_in_client = true", "[tools.'ledger.reserve']\napproval = true")
     async with serving(product) as server:

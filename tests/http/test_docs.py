@@ -36,6 +36,7 @@ def test_the_entries_for_clients_are_json() -> None:
         assert server["headers"] == {"Authorization": "Bearer TOKEN"}
 
 
+@pytest.mark.slow
 async def test_the_line_that_token_prints_lets_its_token_in(product: Product) -> None:
     said = await made("Ada L.")
     token = next(line.strip() for line in said.splitlines() if line.startswith("  sgt_"))
@@ -47,6 +48,7 @@ async def test_the_line_that_token_prints_lets_its_token_in(product: Product) ->
     assert product.world.order == ["reserve(a)"]
 
 
+@pytest.mark.slow
 async def test_two_tokens_are_never_the_same() -> None:
     tokens = {json.loads(await made("a", "--json"))["token"] for _ in range(2)}
     assert len(tokens) == 2

@@ -60,6 +60,7 @@ async def _lost(url: str, saga_id: str) -> None:
             await http.post(url, json=call, headers={**HEADERS, **bearing(TOKENS["alice"])})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN])
 async def test_a_client_that_goes_away_ends_the_wait_and_nothing_else(product: Product, version: str) -> None:
     """It is told what it missed when it comes back, to whichever server and however late: that it went is stored."""
@@ -91,6 +92,7 @@ async def _post(http: httpx2.AsyncClient, url: str, version: str, saga_id: str) 
     raise AssertionError(answer.text)
 
 
+@pytest.mark.slow
 async def test_a_reply_that_got_lost_on_its_way_is_repeated_by_any_server(product: Product) -> None:
     """No connection tells the server: the balancer took the reply and dropped it."""
     product.configure(tools=ANY_HOST)
@@ -151,6 +153,7 @@ async def _takes_connections(url: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_told_to_stop_does_not_wait_for_ever(product: Product) -> None:
     """What runs on falls in doubt; the next process settles it."""
     product.configure(tools="[http]\ndrain_s = 0.5")

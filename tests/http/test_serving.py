@@ -122,6 +122,7 @@ def test_what_is_no_address_is_said_so(text: str) -> None:
         address_of(text)
 
 
+@pytest.mark.slow
 async def test_an_address_that_is_taken_is_named(product: Product) -> None:
     async with serving(product) as server:
         code, said = await product.run("serve", "--http", server.base.removeprefix("http://"))

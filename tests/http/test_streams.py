@@ -14,6 +14,7 @@ from tests.world.server import eventually
 SSE = '[http]\nreplies = "sse"'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", [OTHER_ERA, MODERN])
 async def test_a_rollback_is_told_how_far_it_has_come(product: Product, mode: str) -> None:
     product.configure(tools=SSE)

@@ -83,6 +83,7 @@ async def test_two_processes_that_append_to_one_saga_lose_no_step(log: SagaLog, 
     assert [step.number for step in (await log.load("sg-a")).steps] == list(range(1, 81))
 
 
+@pytest.mark.slow
 @pytest.mark.case(28)
 async def test_of_a_commit_and_an_abort_at_the_same_instant_exactly_one_wins(log: SagaLog, path: Lasting) -> None:
     count = 50

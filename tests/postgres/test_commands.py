@@ -54,6 +54,7 @@ async def test_every_command_that_looks_or_acts_works(product: Product) -> None:
     assert [json.loads(line)["saga"] for line in looks[0].read_text().splitlines()] == [saga_id]
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_down_is_named_by_every_command(product: Product, postgres: PostgresServer) -> None:
     gone = product.url.replace(f":{postgres.port}/", ":1/")
     product.url = gone
@@ -64,6 +65,7 @@ async def test_a_server_that_is_down_is_named_by_every_command(product: Product,
     assert "-> Start it, or mend the way to it" in page
 
 
+@pytest.mark.slow
 async def test_a_user_who_may_not_write_is_told_so(product: Product, server_place: ServerPlace) -> None:
     sql(server_place.url, "DROP ROLE IF EXISTS reader")
     sql(server_place.url, "CREATE ROLE reader LOGIN")
@@ -76,6 +78,7 @@ async def test_a_user_who_may_not_write_is_told_so(product: Product, server_plac
     assert product.world.order == []
 
 
+@pytest.mark.slow
 async def test_a_pooler_of_single_transactions_is_refused_with_the_next_move(
     product: Product, postgres: PostgresServer
 ) -> None:
@@ -91,6 +94,7 @@ async def test_a_pooler_of_single_transactions_is_refused_with_the_next_move(
     assert product.world.order == []
 
 
+@pytest.mark.slow
 async def test_an_empty_database_is_said_to_have_no_log_yet(tmp_path: Path, postgres: PostgresServer) -> None:
     with fresh(postgres, empty=True) as name:
         product = Product(tmp_path, url=postgres.url(name))

@@ -23,6 +23,7 @@ def own_server() -> Generator[PostgresServer]:
         yield server
 
 
+@pytest.mark.slow
 async def test_a_user_and_a_database_as_the_page_makes_them_are_enough(
     tmp_path: Path, own_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -80,6 +80,7 @@ async def test_a_process_that_ends_leaves_nothing_behind(server_place: ServerPla
     assert sql(server_place.url, "SELECT count(*) FROM saga_owner") == "0"
 
 
+@pytest.mark.slow
 @pytest.mark.case(31)
 @pytest.mark.usefixtures("impatient")
 async def test_a_process_that_stands_still_loses_what_it_drives_and_not_what_it_runs(
@@ -103,6 +104,7 @@ def own_server() -> Generator[PostgresServer]:
         yield server
 
 
+@pytest.mark.slow
 async def test_a_restart_of_the_server_kills_nobody(own_server: PostgresServer, tmp_path: Path) -> None:
     with fresh(own_server) as name:
         place = own_server.place(name, tmp_path)

@@ -26,6 +26,7 @@ def machine(product: Product, name: str) -> Mapping[str, str]:
     return {"XDG_DATA_HOME": str(product.folder / name)}
 
 
+@pytest.mark.slow
 @pytest.mark.case(69)
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
@@ -54,6 +55,7 @@ async def test_a_kill_after_any_commit_leaves_nothing_behind(
             await settle_by_hand(product, saga_id, status, f"killed after commit {at}")
 
 
+@pytest.mark.slow
 @pytest.mark.case(70)
 async def test_what_a_killed_process_of_this_machine_left_is_taken_over_at_once(product: Product) -> None:
     async with product.serve() as two:
@@ -68,6 +70,7 @@ async def test_what_a_killed_process_of_this_machine_left_is_taken_over_at_once(
     assert product.world.order == ["reserve(a)", "reserve(b)", "release(b)", "release(a)"]
 
 
+@pytest.mark.slow
 async def test_what_ran_on_another_machine_counts_as_running_until_its_hard_deadline(product: Product) -> None:
     """Its death is assumed within seconds, and proves nothing of its call (SEMANTICS.md S3.5)."""
     async with product.serve(env=HASTY) as here:
@@ -157,6 +160,7 @@ async def steps_of(agent: Client, saga_ids: list[str], chance: random.Random) ->
     return done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", [pytest.param(signal.SIGINT, id="fast"), pytest.param(signal.SIGQUIT, id="at once", marks=pytest.mark.slow)]
 )
@@ -184,6 +188,7 @@ async def test_a_restart_of_the_database_under_load_loses_and_doubles_nothing(
         assert product.world.doubled == []
 
 
+@pytest.mark.slow
 async def test_sessions_that_end_under_load_lose_and_double_nothing(
     product: Product, server_place: ServerPlace
 ) -> None:

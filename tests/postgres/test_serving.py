@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from tests.e2e.product import Product
 from tests.postgres.server import sql
 
 from saga_mcp.log.place import ServerPlace
 
 
+@pytest.mark.slow
 async def test_a_saga_is_kept_in_the_database_and_undone_from_there(
     product: Product, server_place: ServerPlace
 ) -> None:
@@ -23,6 +25,7 @@ async def test_a_saga_is_kept_in_the_database_and_undone_from_there(
     assert sql(server_place.url, "SELECT phase FROM saga") == "compensated"
 
 
+@pytest.mark.slow
 async def test_either_process_serves_a_saga_of_the_other(product: Product) -> None:
     async with product.serve() as one, product.serve() as two:
         saga_id = await one.begin()

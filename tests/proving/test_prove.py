@@ -125,6 +125,7 @@ async def test_what_may_differ_is_declared_line_by_line(ledger: Desk, differs: l
     assert verdicts(found)["none"] == (verdict, verdict == "said")
 
 
+@pytest.mark.slow
 async def test_what_an_undo_only_leaves_and_says_is_no_failure(ledger: Desk) -> None:
     ledger.configure('[tools."ledger.add"]\nundo = { leave = "entry ${args.item}" }')
     code, found = await prove(ledger)
@@ -132,6 +133,7 @@ async def test_what_an_undo_only_leaves_and_says_is_no_failure(ledger: Desk) -> 
     assert "undo_lost" not in verdicts(found)
 
 
+@pytest.mark.slow
 async def test_a_call_that_cannot_be_made_proves_nothing(ledger: Desk) -> None:
     ledger.configure(GOOD)
     (ledger.folder / "samples.toml").write_text(SAMPLES.replace('"a" }', '"a", mode = "fail_before" }'))
@@ -193,6 +195,7 @@ async def test_each_rehearsal_that_is_announced_is_in_the_table_or_is_said_to_be
     assert "\n3 rehearsals, 0 failed" in table
 
 
+@pytest.mark.slow
 async def test_what_is_left_to_a_person_is_said_to_stay_in_the_sandbox(ledger: Desk) -> None:
     ledger.configure(IDEMPOTENT)
     _, table = await printed(ledger)
@@ -223,6 +226,7 @@ async def test_samples_that_cannot_be_used_say_why(ledger: Desk, samples: str, s
     assert (code, said in found["error"]["message"], ledger.lines) == (2, True, [])
 
 
+@pytest.mark.slow
 async def test_a_world_that_only_a_writing_tool_shows_is_not_looked_at(ledger: Desk) -> None:
     ledger.configure(GOOD)
     (ledger.folder / "samples.toml").write_text(SAMPLES.replace("ledger.look", "ledger.say"))
@@ -230,6 +234,7 @@ async def test_a_world_that_only_a_writing_tool_shows_is_not_looked_at(ledger: D
     assert (code, found["error"]["code"], ledger.did) == (1, "cannot_rehearse", [])
 
 
+@pytest.mark.slow
 async def test_the_report_of_a_test_runner_counts_the_same(ledger: Desk) -> None:
     ledger.configure(UNDO.format("say", '{ text = "undone" }'))
     report = ledger.folder / "report.xml"
@@ -282,6 +287,7 @@ tool = "ledger.look"
 """
 
 
+@pytest.mark.slow
 async def test_the_calls_are_rehearsed_in_one_saga_too_and_undone_last_first(ledger: Desk) -> None:
     ledger.configure(IDEMPOTENT)
     (ledger.folder / "samples.toml").write_text(TOGETHER)
@@ -324,6 +330,7 @@ functions = ["show", "push", "pop"]
 """
 
 
+@pytest.mark.slow
 async def test_an_undo_that_only_works_alone_is_found_out_in_a_saga(ledger: Desk) -> None:
     ledger.config.write_text(STACKED)
     (ledger.folder / "stack.py").write_text(STACK)

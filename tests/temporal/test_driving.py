@@ -83,6 +83,7 @@ class _Patient(SystemClock):
         return 2.0
 
 
+@pytest.mark.slow
 async def test_a_back_off_is_a_timer_of_temporal_that_another_worker_takes_up(realm: Realm, world: World) -> None:
     world.plan(release=["err_before", "ok"])
     async with realm.serving(reply_within_s=0.1) as server:
@@ -212,6 +213,7 @@ async def test_a_worker_sends_a_retriable_step_of_a_dead_server_again_with_the_s
     assert len({line.key for line in world.sent("notify")}) == 1
 
 
+@pytest.mark.slow
 async def test_a_log_that_is_away_for_a_while_puts_a_turn_off(realm: Realm, world: World) -> None:
     async with realm.serving() as server, realm.working() as worker:
         rounds = driver_of(worker)._errands.rounds  # pyright: ignore[reportPrivateUsage]  # see above
@@ -247,6 +249,7 @@ async def test_the_driving_moves_from_a_living_worker_to_the_one_whose_turn_it_i
     assert len(world.did("release")) == 1
 
 
+@pytest.mark.slow
 async def test_a_worker_that_lacks_a_tool_leaves_the_saga_to_one_that_has_it(realm: Realm, world: World) -> None:
     async with realm.serving(reply_within_s=0.1) as server:
         saga_id = await reserved(server, "a")

@@ -100,6 +100,7 @@ async def test_what_a_killed_worker_was_undoing_is_taken_over_and_what_was_recor
     assert len({line.undo_key for line in product.world.sent("release") if line.args["item"] == "b"}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_an_abort_while_temporal_is_dead_says_so_and_is_done_when_it_is_back(
     product: Product, tmp_path: Path
@@ -122,6 +123,7 @@ async def test_an_abort_while_temporal_is_dead_says_so_and_is_done_when_it_is_ba
     assert product.world.standing == []
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(120)
 async def test_a_retry_from_the_command_line_wakes_the_worker_and_a_resolve_does(
     product: Product, temporal: DevServer

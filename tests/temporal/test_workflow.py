@@ -106,6 +106,7 @@ async def test_a_wake_up_ends_a_wait_and_what_was_planned_stays_planned() -> Non
     assert run.orders[1].waits["1/1/0"] > 80000.0
 
 
+@pytest.mark.slow
 async def test_a_long_rollback_does_not_let_a_history_grow() -> None:
     async def script(_order: Order, number: int) -> Turn:
         return Turn(rests=number > 210, again_in_s=1.0)

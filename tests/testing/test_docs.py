@@ -30,6 +30,7 @@ def pytest_in(project: Path) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.slow
 def test_the_tests_of_the_page_pass(project: Path) -> None:
     code, output = pytest_in(project)
     assert (code, output.splitlines()[-1].split(" in ")[0]) == (0, "5 passed"), output
@@ -41,6 +42,7 @@ def test_a_test_of_an_undo_is_five_lines() -> None:
     assert len(body.splitlines()) - 1 == 5
 
 
+@pytest.mark.slow
 def test_they_fail_with_the_timeline_where_the_undo_does_nothing(project: Path) -> None:
     shop = project / "shop.py"
     text = shop.read_text(encoding="utf-8")

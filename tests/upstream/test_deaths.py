@@ -113,6 +113,7 @@ async def test_a_killed_server_takes_its_upstream_along_and_the_next_one_undoes(
         await eventually(lambda: desk.did == ["add a", "remove 7"])
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_killed_during_an_undo_goes_on_with_it(desk: Desk) -> None:
     desk.configure(HANGING_UNDO)
     async with raw(desk) as client:

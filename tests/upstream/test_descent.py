@@ -91,6 +91,7 @@ async def lose(desk: Desk, agent: Agent, kill: int | None = None) -> str:
     return answers[0]
 
 
+@pytest.mark.slow
 async def test_a_call_has_ended_only_when_nothing_of_the_launchers_descent_is_left(desk: Desk) -> None:
     desk.configure(BLIND)
     launch(desk, FORKED)
@@ -106,6 +107,7 @@ async def test_a_call_has_ended_only_when_nothing_of_the_launchers_descent_is_le
     assert desk.did == ["remove 7"]
 
 
+@pytest.mark.slow
 async def test_a_server_in_a_session_of_its_own_does_not_outlive_us(desk: Desk) -> None:
     desk.configure(BLIND)
     launch(desk, FORKED)
@@ -137,6 +139,7 @@ async def test_a_keeper_that_is_killed_proves_nothing(desk: Desk) -> None:
     assert desk.did == ["add a"]
 
 
+@pytest.mark.slow
 async def test_an_upstream_whose_daemon_holds_its_pipes_is_started_again(desk: Desk) -> None:
     desk.configure(BLIND)
     launch(desk, HELD)
@@ -151,6 +154,7 @@ async def test_an_upstream_whose_daemon_holds_its_pipes_is_started_again(desk: D
     assert desk.did == ["add a"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("why", ["docker", "shared"])
 async def test_the_end_of_what_only_leads_to_a_server_is_not_the_end_of_its_call(desk: Desk, why: str) -> None:
     desk.configure(BLIND, upstream='scope = "shared"' if why == "shared" else "")

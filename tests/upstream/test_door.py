@@ -12,6 +12,7 @@ from tests.upstream.test_http import BLIND, ledger, point
 DOOR = Path(__file__).with_name("door_server.py")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("status", [202, 500, 502, 504])
 async def test_a_call_that_a_gateway_answers_is_in_doubt_and_not_overtaken_by_its_undo(desk: Desk, status: int) -> None:
     async with ledger(desk, program=DOOR) as port:

@@ -233,6 +233,7 @@ def _one_line(table: str) -> str:
     return " ".join(table.split())
 
 
+@pytest.mark.slow
 @pytest.mark.case(96)
 async def test_an_undo_that_no_longer_fits_the_tool_is_a_dead_letter_and_nothing_is_sent(desk: Desk) -> None:
     async with desk.open() as agent:

@@ -87,6 +87,7 @@ async def test_an_undo_that_was_a_success_is_one_although_it_would_be_a_failure_
     assert await aborted(desk, saga_id) == "compensated"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", ROLES)
 async def test_what_an_undo_looks_at_is_read_as_it_was_read_at_the_intent(desk: Desk, role: str) -> None:
     desk.configure(ROLES[role] + WORD)
@@ -123,6 +124,7 @@ retry = { attempts = 50, first_delay_s = 0.2, max_delay_s = 0.2 }
 """
 
 
+@pytest.mark.slow
 async def test_a_step_that_is_sent_again_is_judged_as_at_its_intent(desk: Desk) -> None:
     desk.configure(RETRIED, upstream=SAYS_SO, saga="reply_within_s = 1.0")
     async with desk.open() as agent:
@@ -169,6 +171,7 @@ async def shown(desk: Desk, saga_id: str) -> str:
     return (await desk.run("show", f"{saga_id}.1", "--json"))[1]
 
 
+@pytest.mark.slow
 async def test_a_person_is_told_what_has_changed_of_a_tool_that_an_undo_no_longer_fits(desk: Desk) -> None:
     saga_id = await added(desk)
     desk.switch("changed")
@@ -179,6 +182,7 @@ async def test_a_person_is_told_what_has_changed_of_a_tool_that_an_undo_no_longe
     assert desk.called("remove") == 0
 
 
+@pytest.mark.slow
 async def test_an_undo_that_never_fitted_its_tool_is_not_said_to_have_met_another_schema(desk: Desk) -> None:
     desk.configure('[tools."ledger.add"]\nundo = { tool = "ledger.remove", args = { id = "${args.item}" } }\n')
     saga_id = await added(desk)

@@ -32,6 +32,7 @@ def refused(answer: Result, holder: str) -> bool:
     return answer.facts["code"] == "resource_held" and f'saga {holder} holds "item:a"' in said and "saga_commit" in said
 
 
+@pytest.mark.slow
 @pytest.mark.case(32)
 @pytest.mark.parametrize("end", ["saga_commit", "saga_abort"])
 async def test_a_second_saga_is_refused_until_the_first_one_has_ended(held: Desk, end: str) -> None:
@@ -80,6 +81,7 @@ async def test_a_python_tool_holds_what_its_decorator_says(desk: Desk) -> None:
         assert not (await agent.call("note", page="1", saga_id=second)).is_error
 
 
+@pytest.mark.slow
 async def test_a_killed_process_keeps_holding_until_its_saga_is_undone(held: Desk) -> None:
     async with raw(held) as client:
         reply = await client.call("ledger_add", item="a")
@@ -157,6 +159,7 @@ async def test_going_back_behind_the_last_use_gives_it_back(held: Desk) -> None:
         assert refused(await agent.call("ledger_add", item="a", saga_id=first), second)
 
 
+@pytest.mark.slow
 async def test_what_waits_for_a_person_is_held_until_that_person_has_settled_it(held: Desk) -> None:
     async with held.serve() as agent:
         await agent.until_up()
@@ -171,6 +174,7 @@ async def test_what_waits_for_a_person_is_held_until_that_person_has_settled_it(
         assert not (await agent.call("ledger_add", item="a")).is_error
 
 
+@pytest.mark.slow
 async def test_of_many_that_want_it_at_once_one_gets_it(held: Desk) -> None:
     answers: list[Result] = []
     async with AsyncExitStack() as stack:

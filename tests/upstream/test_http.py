@@ -107,6 +107,7 @@ async def test_the_proxy_of_the_environment_is_gone_through(desk: Desk, monkeypa
     assert desk.did == ["add a"]
 
 
+@pytest.mark.slow
 async def test_a_connection_that_breaks_proves_nothing_and_other_calls_go_on(desk: Desk) -> None:
     async with ledger(desk) as port:
         point(desk, port)
@@ -132,6 +133,7 @@ async def test_a_connection_that_breaks_proves_nothing_and_other_calls_go_on(des
     assert desk.did == ["add b"]
 
 
+@pytest.mark.slow
 async def test_a_server_that_is_not_there_any_more_costs_the_call_and_not_the_saga(desk: Desk) -> None:
     async with ledger(desk) as port:
         point(desk, port)

@@ -54,6 +54,7 @@ async def tell(agent: Agent, name: str, told: list[Told], **arguments: object) -
         await agent.client.call_tool(name, arguments, progress_callback=keep)
 
 
+@pytest.mark.slow
 @ERAS
 async def test_an_upstreams_progress_reaches_the_client_while_it_works(desk: Desk, era: str) -> None:
     told: list[Told] = []
@@ -75,6 +76,7 @@ async def test_an_upstream_of_the_older_era_is_heard_too(desk: Desk, era: str) -
     assert told == [(1, None, None), (2.5, 2.5, "ü"), (9, None, None)]
 
 
+@pytest.mark.slow
 async def test_it_comes_with_the_clients_own_token_and_never_after_the_reply(desk: Desk) -> None:
     """A call that goes on after its reply tells nobody; one whose client did not ask never did."""
     desk.configure(saga="reply_within_s = 1")
@@ -91,6 +93,7 @@ async def test_it_comes_with_the_clients_own_token_and_never_after_the_reply(des
     assert other["id"] == 2
 
 
+@pytest.mark.slow
 async def test_a_call_that_joins_a_running_one_is_told_as_well(desk: Desk) -> None:
     first: list[Told] = []
     second: list[Told] = []
