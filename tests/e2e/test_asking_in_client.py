@@ -17,14 +17,12 @@ from mcp.client import ClientRequestContext
 from tests.e2e.product import BOUND_S, MAIN, Product
 from tests.world.server import eventually
 
-pytestmark = pytest.mark.slow
-
 CHARGES = '[tools."ledger.charge"]\napproval = "${args.cents > 100}"\n'
 APPROVE = types.ElicitResult(action="accept", content={"decision": "approve"})
 DECLINE = types.ElicitResult(action="decline")
 Given = types.ElicitResult | types.ErrorData
 
-both_eras = pytest.mark.parametrize("era", ["legacy", "2026-07-28"])
+both_eras = pytest.mark.parametrize("era", [pytest.param("legacy", marks=pytest.mark.slow), "2026-07-28"])
 
 
 @dataclass
