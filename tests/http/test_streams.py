@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from http import HTTPStatus
 
 import anyio
@@ -10,6 +11,8 @@ import pytest
 from tests.e2e.product import BOUND_S, Product
 from tests.http.serving import MODERN, OTHER_ERA, agent, serving, web
 from tests.world.server import eventually
+
+from saga_mcp.edge.http.serving import listen
 
 SSE = '[http]\nreplies = "sse"'
 
@@ -92,3 +95,11 @@ async def test_a_page_of_an_allowed_origin_may_call(product: Product) -> None:
         assert allowed.headers["Access-Control-Allow-Origin"] == "https://inspector.example"
         refused: httpx2.Response = await http.options(server.url, headers={**asked, "Origin": "https://evil.example"})
         assert refused.status_code == HTTPStatus.FORBIDDEN
+
+
+def test_a_reply_is_not_held_back_for_an_acknowledgement() -> None:
+    """Head and body are sent apart: with Nagle's algorithm the body waits for the client's delayed acknowledgement."""
+    with listen("127.0.0.1", 0) as listening, socket.create_connection(listening.getsockname()):
+        accepted, _ = listening.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0

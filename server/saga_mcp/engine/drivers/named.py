@@ -1,7 +1,12 @@
-"""Which driver has the realm: read before each look at a saga, so that two kinds of driver never share one (S12.2)."""
+"""Which driver has the realm: known before each look at a saga, so that two kinds of driver never share one (S12.2).
+
+What was read holds for a moment: a rollback of a thousand steps looks a thousand times. A claim is checked in its own
+transaction, so what is begun in that moment after a switch is begun by whoever has the saga already.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Final
 
 import structlog
@@ -26,6 +31,7 @@ class Named:
         self._shop = workshop
         self._name = name
         workshop.named = name
+        self._ours_until = -math.inf
 
     async def has_realm(self) -> bool:
         """Whether the realm is this driver's; where none has been named yet, it is now.
@@ -33,6 +39,9 @@ class Named:
         Raises:
             LogUnavailable: that cannot be told now.
         """
+        now = self._shop.clock.now()
+        if now < self._ours_until:
+            return True
         log, realm = self._shop.log, self._shop.settings.realm
         name = await log.driver_of(realm) or await log.name_driver(realm, self._name, was="")
         otherwise = "" if name == self._name else name
@@ -42,4 +51,5 @@ class Named:
                 _log.error("driven_otherwise", realm=realm, driver=otherwise, mine=self._name)
             else:
                 _log.info("drives", realm=realm, driver=self._name)
+        self._ours_until = -math.inf if otherwise else now + self._shop.settings.recovery_every_s
         return not otherwise
