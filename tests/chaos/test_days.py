@@ -13,7 +13,6 @@ from tests.chaos.day import run_day
 from tests.world import memory
 from tests.world.memory import MemoryLog
 
-from saga_mcp.domain.state import Saga
 from saga_mcp.domain.stranded import Attempt
 from saga_mcp.engine import engine
 from saga_mcp.engine.drivers.rounds import Rounds
@@ -62,7 +61,7 @@ def nobody_is_asked() -> AbstractContextManager[object]:
 
 
 def calls_elsewhere_end_with_their_process() -> AbstractContextManager[object]:
-    async def none(_self: Rounds, _saga: Saga) -> frozenset[Attempt]:
+    async def none(*_: object) -> frozenset[Attempt]:
         return frozenset()
 
     return patch.object(Rounds, "_lasting", none)
