@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator
 from pathlib import Path
 
 import pytest
+import structlog
 from tests.e2e.product import Product
 from tests.postgres.server import PostgresServer, fresh, make_template, running
 from tests.world.disk import mounted
@@ -17,6 +19,17 @@ from saga_mcp.log.place import ServerPlace
 @pytest.fixture
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_before() -> Generator[None]:
+    """A command configures logging for its process; the process of the tests lives on."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+    structlog.reset_defaults()
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-import logging
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import anyio
 import anyio.to_thread
 import pytest
-import structlog
 from tests.e2e.product import BOUND_S, Product, ServerDied
 
 from saga_mcp.cli import commands
@@ -88,17 +86,6 @@ def till(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Till:
     for name, value in found.env.items():
         monkeypatch.setenv(name, value)
     return found
-
-
-@pytest.fixture(autouse=True)
-def _logging_as_before() -> Generator[None]:
-    """The command configures logging for its process; the process of the tests lives on."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def holds(text: str) -> bool:

@@ -3,7 +3,6 @@
 import io
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
@@ -12,16 +11,6 @@ import structlog
 from saga_mcp.edge.logging import configure_logging
 
 SECRET = "hunter2"  # noqa: S105 - the value that must not be found
-
-
-@pytest.fixture(autouse=True)
-def restored_logging() -> Iterator[None]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    structlog.reset_defaults()
 
 
 def refuse(password: str) -> None:
