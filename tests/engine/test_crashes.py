@@ -83,12 +83,22 @@ SCENARIOS = pytest.mark.parametrize(
     [
         pytest.param(one_after_the_other, ("reserve", "hold", "reserve"), False, id="sequence"),
         pytest.param(overlapping_then_a_failure, ("reserve", "hold", "reserve"), False, id="overlapping"),
-        pytest.param(undo_that_fails_at_first, ("reserve", "hold", "reserve"), False, id="failing-undos"),
-        pytest.param(several_parts, ("", "", ""), False, id="parts"),
-        pytest.param(allowed_by_a_person, ("reserve", "book", "hold"), False, id="allowed"),
+        pytest.param(
+            undo_that_fails_at_first, ("reserve", "hold", "reserve"), False, id="failing-undos", marks=pytest.mark.slow
+        ),
+        pytest.param(several_parts, ("", "", ""), False, id="parts", marks=pytest.mark.slow),
+        pytest.param(allowed_by_a_person, ("reserve", "book", "hold"), False, id="allowed", marks=pytest.mark.slow),
         pytest.param(one_after_the_other, ("charge", "reserve", "charge"), True, id="probed"),
-        pytest.param(one_after_the_other, ("wire", "reserve", "wire"), True, id="nobody-can-know"),
-        pytest.param(overlapping_then_a_failure, ("wire", "charge", "wire"), True, id="overlapping-nobody-can-know"),
+        pytest.param(
+            one_after_the_other, ("wire", "reserve", "wire"), True, id="nobody-can-know", marks=pytest.mark.slow
+        ),
+        pytest.param(
+            overlapping_then_a_failure,
+            ("wire", "charge", "wire"),
+            True,
+            id="overlapping-nobody-can-know",
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 

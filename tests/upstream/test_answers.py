@@ -82,6 +82,7 @@ DECLARED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "declared", "whose"),
     [
@@ -106,6 +107,7 @@ async def test_what_is_declared_of_errors_holds_for_those_of_the_protocol_too(
     assert desk.did == ["add a", "remove 7"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fail_before", "invalid_params", "protocol_error"])
 async def test_an_error_may_be_declared_to_prove_that_nothing_was_done(desk: Desk, mode: str) -> None:
     rule = (
