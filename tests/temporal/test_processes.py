@@ -143,6 +143,22 @@ async def test_a_retry_from_the_command_line_wakes_the_worker_and_a_resolve_does
 
 @pytest.mark.slow
 @pytest.mark.timeout(120)
+async def test_a_retry_of_everything_after_a_bad_hour_wakes_the_worker_for_each_saga(
+    product: Product, temporal: DevServer
+) -> None:
+    drive_by(product, temporal)
+    product.world.plan(release=["give_up", "give_up", "give_up", "ok"])
+    async with product.serve() as client, working(product):
+        for item in ("a", "b", "c"):
+            reply = await client.call("saga_abort", saga_id=await reserved(client, item))
+            assert reply.code == "needs_person"
+        code, said = await product.run("retry", "--all", "--yes", "--note", "it is back", "--wait", "30")
+        assert (code, product.world.standing) == (0, []), said
+    assert len(product.world.did("release")) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
 async def test_a_command_without_any_server_leaves_driving_to_temporal(product: Product, temporal: DevServer) -> None:
     drive_by(product, temporal)
     async with product.serve() as client:
