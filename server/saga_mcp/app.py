@@ -94,7 +94,11 @@ def inspect_log(loaded: LoadedConfig) -> LogInspection | ServerInspection:
 
 
 def log_exists(loaded: LoadedConfig) -> bool:
-    """Whether there is a saga log, or something that keeps one from telling; none is made by looking."""
+    """Whether there is a saga log; none is made by looking.
+
+    Raises:
+        LogUnavailable: that has to be asked of a server, which cannot be used.
+    """
     return is_there(loaded.database)
 
 

@@ -95,6 +95,24 @@ async def test_a_pooler_of_single_transactions_is_refused_with_the_next_move(
 
 
 @pytest.mark.slow
+async def test_no_command_makes_a_log_where_it_cannot_be_told_whether_there_is_one(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    with fresh(postgres, empty=True) as name:
+        async with pooled(postgres.port) as port:
+            product = Product(tmp_path, url=postgres.url(name).replace(f":{postgres.port}/", f":{port}/"))
+            for command in (
+                (),
+                ("list",),
+                ("attention",),
+                ("prune", "--older-than", "1d", "--yes"),
+                ("recover", "--yes"),
+            ):
+                assert "pooler that lends connections for single" in await told(product, *command, code=1), command
+        assert sql(postgres.url(name), "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "0"
+
+
+@pytest.mark.slow
 async def test_an_empty_database_is_said_to_have_no_log_yet(tmp_path: Path, postgres: PostgresServer) -> None:
     with fresh(postgres, empty=True) as name:
         product = Product(tmp_path, url=postgres.url(name))

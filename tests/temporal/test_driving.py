@@ -6,6 +6,7 @@ import contextlib
 
 import anyio
 import pytest
+import temporalio.worker._worker
 from structlog.testing import capture_logs
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
@@ -45,6 +46,21 @@ async def test_an_abort_of_three_steps_is_driven_by_a_worker(realm: Realm, world
         saga = await server.engine.saga(saga_id)
         assert saga.driver == worker.owner
     assert world.order == ["reserve(a)", "reserve(b)", "reserve(c)", "release(c)", "release(b)", "release(a)"]
+
+
+async def test_a_worker_begins_without_holding_up_its_process(
+    realm: Realm, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Left to itself the SDK hashes every loaded module; calls of the process waited for that, once too long."""
+
+    def hash_all_modules(*, memoize: bool = True) -> str:
+        raise AssertionError(memoize)
+
+    monkeypatch.setattr(temporalio.worker._worker, "load_default_build_id", hash_all_modules)
+    async with realm.serving() as server, realm.working():
+        saga_id = await reserved(server, "a")
+        assert (await server.abort(saga_id)).phase is Phase.COMPENSATED
+    assert world.standing == []
 
 
 async def test_a_dead_letter_waits_for_a_person_whose_retry_wakes_the_worker(realm: Realm, world: World) -> None:

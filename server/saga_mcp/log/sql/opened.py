@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.log.inspection import LogInspection, ServerInspection
 from saga_mcp.log.owners import FileOwners, LivingOwner, directory_of, living
 from saga_mcp.log.place import FilePlace, LogPlace, ServerPlace
@@ -101,11 +102,18 @@ def look_at(place: LogPlace) -> LogInspection | ServerInspection:
 
 
 def is_there(place: LogPlace) -> bool:
-    """Whether there is a log at a place, or something that keeps one from telling."""
+    """Whether there is a log at a place.
+
+    Raises:
+        LogUnavailable: that has to be asked of a server, which cannot be used. Whoever opened a log there all the same
+            would make one.
+    """
     if isinstance(place, FilePlace):
         return place.path.exists()
     seen = look_at(place)
-    return bool(seen.damage) or seen.epoch is not None
+    if seen.damage:
+        raise LogUnavailable(seen.damage)
+    return seen.epoch is not None
 
 
 def living_owners(place: LogPlace) -> list[LivingOwner]:
