@@ -32,15 +32,23 @@ from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import Effect, Kind, SettledBy, StepState
 
 PLANS = [
-    e.StepPlan(tool="crm.create", kind=Kind.COMPENSABLE, idempotent=True, args={"name": name}, call_id=call_id)
-    for name, call_id in (("ada", ""), ("ada", "call-1"), ("ada", "call-2"), ("bob", ""))
+    e.StepPlan(
+        tool="crm.create", kind=Kind.COMPENSABLE, idempotent=True, args={"name": name}, call_id=call_id, caller=caller
+    )
+    for name, call_id, caller in (
+        ("ada", "", ""),
+        ("ada", "call-1", ""),
+        ("ada", "call-2", ""),
+        ("bob", "", ""),
+        ("ada", "", "another"),
+    )
 ]
 
 
 def naive(saga: Saga, plan: e.StepPlan, on_repeat: OnRepeat, lost: Callable[[Step], bool]) -> Repeat:
     """The rules said plainly: the newest equal steps first, up to one that the caller has gone on from."""
     for step in reversed(saga.steps):
-        if not step.plan.same_call(plan):
+        if not step.plan.same_call(plan) or step.plan.caller != plan.caller:
             continue
         if is_awaited(step):
             if step.plan.call_id == plan.call_id or not (step.plan.call_id and plan.call_id):
@@ -115,6 +123,17 @@ def test_a_call_is_the_repeat_that_a_look_at_every_step_finds(saga: Saga) -> Non
         ), (plan, on_repeat, replies)
 
 
+def test_what_another_caller_goes_on_from_says_nothing_of_ones_own_replies() -> None:
+    mine, another = PLANS[0], PLANS[-1]
+    saga = apply(saga_of(), e.StepIntended(step=1, plan=mine, owner="dead"))
+    saga = apply(saga, e.StepSucceeded(step=1, parts=UNDO))
+    saga = apply(saga, e.StepIntended(step=2, plan=another, owner="alive", seen=saga.seq))
+    saga = apply(saga, e.StepSucceeded(step=2, parts=UNDO))
+    replies = KnownReplies(alive=lambda owner: owner == "alive")
+    assert repeat_of(saga, mine, OnRepeat.RUN, replies) == Replay(1)
+    assert repeat_of(saga, another, OnRepeat.RUN, replies) == NewStep()
+
+
 def test_the_calls_that_the_caller_has_gone_on_from_are_not_looked_at() -> None:
     saga = saga_of()
     for number in range(1, 301):
@@ -122,4 +141,4 @@ def test_the_calls_that_the_caller_has_gone_on_from_are_not_looked_at() -> None:
         saga = apply(saga, e.StepIntended(step=number, plan=plan, owner="alive", seen=saga.seq))
         saga = apply(saga, e.StepSucceeded(step=number, parts=UNDO))
     replies = KnownReplies(alive=lambda _: True)
-    assert len(list(repeats.unanswered(saga, replies))) == 1
+    assert len(list(repeats.unanswered(saga, "", replies))) == 1

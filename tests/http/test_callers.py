@@ -79,10 +79,11 @@ async def test_what_is_not_there_and_what_is_not_yours_look_alike(product: Produ
         answers = [await eve.call("saga_status", saga_id=each) for each in (hers, his, nobodys)]
         said = {answer.text.replace(each, "ID") for answer, each in zip(answers, (hers, his, nobodys), strict=True)}
         assert len(said) == 1
-        assert {
+        facts = {
             json.dumps(answer.facts).replace(each, "ID")
             for answer, each in zip(answers, (hers, his, nobodys), strict=True)
         }
+        assert len(facts) == 1
 
 
 async def test_equal_calls_of_two_callers_are_two_calls(product: Product) -> None:
@@ -133,6 +134,20 @@ async def test_an_operator_sees_and_ends_all_and_adds_nothing(product: Product) 
         assert (await op.call("saga_abort", saga_id=hers)).state == "compensated"
         assert "an operator (op)" in (await alice.call("reserve", item="y", saga_id=hers)).text
     assert product.world.standing == ["reserve(b)"]
+
+
+async def test_what_one_of_a_team_goes_on_with_does_not_prove_that_another_got_her_answer(product: Product) -> None:
+    """S8.1, S8.3: she sends it again because the answer was lost on its way, which no server sees."""
+    share(product)
+    async with people(product) as (alice, bob, _, _):
+        ours = await alice.begin(team="desk")
+        await alice.call("reserve", item="a", saga_id=ours)
+        await bob.call("hold", item="b", saga_id=ours)
+        again = await alice.call("reserve", item="a", saga_id=ours)
+        assert again.facts["replayed"] is True
+        await alice.call("hold", item="c", saga_id=ours)
+        await alice.call("reserve", item="a", saga_id=ours)  # she has gone on meanwhile: she means another one
+    assert product.world.order == ["reserve(a)", "hold(b)", "hold(c)", "reserve(a)"]
 
 
 async def test_a_team_works_on_one_saga(product: Product) -> None:
@@ -197,7 +212,8 @@ async def test_whoever_bears_no_token_is_told_where_to_get_one(product: Product)
 async def test_limits_hold_for_each_caller(product: Product) -> None:
     share(product, tools="[limits]\nopen_sagas = 2\nrunning_steps = 2\nargument_bytes = 200")
     async with people(product) as (alice, bob, _, op):
-        first, second = await alice.begin(), await alice.begin()
+        first, second = await alice.begin(key="monday"), await alice.begin()
+        assert await alice.begin(key="monday") == first
         for name, arguments in (("saga_begin", {}), ("reserve", {"item": "x"}), ("saga_begin", {"team": "desk"})):
             answer = await alice.call(name, **arguments)
             assert (answer.code == "limit_reached") == ("team" not in arguments), answer.text

@@ -119,7 +119,7 @@ def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: KnownRep
         return _by_key(saga, plan)
     if on_repeat is not OnRepeat.RUN:
         return _by_config(saga, plan, on_repeat, replies)
-    for step in _equal(unanswered(saga, replies), plan):
+    for step in _equal(unanswered(saga, plan.caller, replies), plan):
         repeat = _by_answer(saga, step, plan, replies)
         if repeat is not None:
             # What the caller has gone on from is no repeat, and neither is anything before it.
@@ -128,18 +128,21 @@ def repeat_of(saga: Saga, plan: StepPlan, on_repeat: OnRepeat, replies: KnownRep
     return NewStep()
 
 
-def unanswered(saga: Saga, replies: KnownReplies) -> Iterator[Step]:
-    """Every step whose answer may not have reached the caller, newest first: few, however long the saga is."""
-    numbers = {*saga.loose, *saga.unheard, *replies.lost, *replies.due, *_unacknowledged(saga)}
+def unanswered(saga: Saga, caller: str, replies: KnownReplies) -> Iterator[Step]:
+    """Every step whose answer may not have reached its caller, newest first: few, however long the saga is."""
+    numbers = {*saga.loose, *saga.unheard, *replies.lost, *replies.due, *_unacknowledged(saga, caller)}
     return (saga.step(number) for number in sorted(numbers, reverse=True))
 
 
-def _unacknowledged(saga: Saga) -> Iterator[int]:
-    """The steps that stand and whose replies the caller has not gone on from."""
+def _unacknowledged(saga: Saga, caller: str) -> Iterator[int]:
+    """The steps of a caller that stand and whose replies they have not gone on from."""
+    seen = dict(saga.acknowledged).get(caller, 0)
     for number in reversed(saga.undo_stack):
-        if is_acknowledged(saga, saga.step(number)):
+        step = saga.step(number)
+        if 0 < step.order <= seen:
             return  # so are all below it: they are in the order in which they ended
-        yield number
+        if step.plan.caller == caller:
+            yield number
 
 
 def _by_answer(saga: Saga, step: Step, plan: StepPlan, replies: KnownReplies) -> Repeat | None:
@@ -206,8 +209,8 @@ def is_asked(step: Step) -> bool:
 
 
 def is_acknowledged(saga: Saga, step: Step) -> bool:
-    """Whether the caller went on after the step's reply was sent to it (S8.1)."""
-    return 0 < step.order <= saga.acknowledged
+    """Whether its caller went on after the step's reply was sent to it (S8.1); what others do says nothing of that."""
+    return 0 < step.order <= dict(saga.acknowledged).get(step.plan.caller, 0)
 
 
 def _equal(steps: Iterable[Step], plan: StepPlan) -> Iterable[Step]:

@@ -7,6 +7,7 @@ Values of the outside world are carried along for the engine and take no part in
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from saga_mcp.domain.events import PartSpec, StepPlan
 from saga_mcp.domain.undo_events import Outage
@@ -26,6 +27,9 @@ from saga_mcp.domain.values import (
     Urgency,
 )
 from saga_mcp.domain.vector import Vector
+
+Acknowledged: TypeAlias = tuple[tuple[str, int], ...]
+"""By caller: the order key up to which the caller went on from the replies to its own steps (S8.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -263,8 +267,7 @@ class Saga:
     """Number of the step whose undo is in flight; 0: none. There is never more than one (S5.2)."""
     savepoints: tuple[Savepoint, ...] = ()
     abort_wanted: WantedAbort | None = None
-    acknowledged: int = 0
-    """Steps with an order key up to this have replies that the caller went on from (S8.1)."""
+    acknowledged: Acknowledged = ()
     violations: tuple[str, ...] = ()
     """Invariants violated after the pivot and not yet exempted."""
     violated_by: int = 0

@@ -6,7 +6,7 @@ from operator import itemgetter
 
 from saga_mcp.domain.copying import replace
 from saga_mcp.domain.errors import IllegalTransition
-from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.state import Acknowledged, Saga, Step
 from saga_mcp.domain.values import Kind, StepState
 from saga_mcp.domain.vector import Vector
 
@@ -43,7 +43,7 @@ def add_step(saga: Saga, step: Step, *, seen: int = 0) -> Saga:
         seen: the `seq` up to which the caller knows what happened (S8.1).
     """
     old = saga.find_step(step.number)
-    return _with_step(saga, old, step, idle=False, acknowledged=max(saga.acknowledged, seen))
+    return _with_step(saga, old, step, idle=False, acknowledged=_went_on(saga.acknowledged, step.plan.caller, seen))
 
 
 def put_step(saga: Saga, step: Step) -> Saga:
@@ -60,7 +60,7 @@ def heard(saga: Saga, step: Step) -> Saga:
     )
 
 
-def _with_step(saga: Saga, old: Step | None, new: Step, *, idle: bool, acknowledged: int) -> Saga:
+def _with_step(saga: Saga, old: Step | None, new: Step, *, idle: bool, acknowledged: Acknowledged) -> Saga:
     """The saga's counters, undo stack and pivot follow without a rescan (S2.4), in one copy."""
     steps = saga.steps.appended(new) if old is None else saga.steps.replaced(new.number - 1, new)
     pivot = _pivot(saga, old, new)
@@ -84,6 +84,11 @@ def _with_step(saga: Saga, old: Step | None, new: Step, *, idle: bool, acknowled
         acknowledged=acknowledged,
         has_secrets=saga.has_secrets or bool(new.plan.secret),
     )
+
+
+def _went_on(acknowledged: Acknowledged, caller: str, seen: int) -> Acknowledged:
+    known = dict(acknowledged)
+    return acknowledged if seen <= known.get(caller, 0) else tuple({**known, caller: seen}.items())
 
 
 def _is(step: Step | None, state: StepState) -> int:

@@ -7,7 +7,7 @@ anything of that saga is looked at, joined, replayed or changed. What is somebod
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -42,7 +42,8 @@ class Owners:
 
     def __init__(self) -> None:
         self._known: Recent[str, Owner] = Recent()
-        self.opening: Counter[str] = Counter()
+        self.opening: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        """Ids of the sagas that are being opened, by owner, and how many calls are about to."""
         self.calling: Counter[str] = Counter()
 
     async def of(self, service: SagaService, saga_id: str) -> Owner:
@@ -117,8 +118,8 @@ class OwnedSagas:
         if team and team not in self._principal.teams:
             known = ", ".join(sorted(self._principal.teams)) or "none"
             raise InvalidArguments((f'"team": you are in no team "{team}" (your teams: {known})',))
-        async with self._room(owner_of_team(team) if team else self._principal.id):
-            return await self._service.begin(caller, purpose=purpose, key=key, team=team)
+        caller = replace(caller, opening=partial(self._room, owner_of_team(team) if team else self._principal.id))
+        return await self._service.begin(caller, purpose=purpose, key=key, team=team)
 
     async def commit(self, saga_id: str, *, by: str, accept_failed: Sequence[int] = ()) -> Saga:
         """See `Engine`."""
@@ -204,25 +205,28 @@ class OwnedSagas:
         return any(row.id == name for row in rows)
 
     @asynccontextmanager
-    async def _room(self, owner: str) -> AsyncGenerator[None]:
-        """Let one more saga be opened in somebody's name. What others open beside it counts, stored or not.
+    async def _room(self, owner: str, saga_id: str) -> AsyncGenerator[None]:
+        """Let a saga be opened in somebody's name. What others open beside it counts, stored or not.
 
         Raises:
             LimitReached: there are too many.
         """
-        opening, most = self._owners.opening, self._limits.open_sagas
-        opening[owner] += 1
+        opening, most = self._owners.opening[owner], self._limits.open_sagas
+        opening[saga_id] += 1
         try:
             if most and not self._principal.operator:
                 rows = await self._service.open_sagas(Caller(id=owner), limit=most, owners=(owner,))
-                if len(rows) + opening[owner] > most:
+                there = {row.id for row in rows}
+                if saga_id not in there and len(there | opening.keys()) > most:
                     what = f"{most} of your sagas are open or being opened, which is the limit"
                     raise LimitReached(what, "End one that saga_status lists, or tell the user.")
             yield
         finally:
-            opening[owner] -= 1
-            if not opening[owner]:
-                del opening[owner]
+            opening[saga_id] -= 1
+            if not opening[saga_id]:
+                del opening[saga_id]
+            if not opening:
+                self._owners.opening.pop(owner, None)
 
     @asynccontextmanager
     async def _one_of_few(self) -> AsyncGenerator[None]:

@@ -13,12 +13,12 @@ from saga_mcp.domain.events import StepPlan
 from saga_mcp.engine.port import Caller
 from saga_mcp.engine.ticket import Arrival, Order, Ticket
 
-_SAGAS = 1024
+_MOST_KNOWN = 1024
 
 
 @dataclass(slots=True)
 class _Known:
-    """One saga's replies."""
+    """What one caller of a saga is told: in a team's saga nobody hears the replies of others."""
 
     waiting: set[Ticket] = field(default_factory=set[Ticket])
     """Calls without a reply."""
@@ -34,13 +34,14 @@ class Delivery:
     """Follows the replies of this process."""
 
     def __init__(self) -> None:
-        self._sagas: OrderedDict[str, _Known] = OrderedDict()
+        self._known: OrderedDict[tuple[str, str], _Known] = OrderedDict()
+        """By saga and caller."""
         self._lost: dict[Ticket, Order] = {}
         """Lost answers of which the log does not know yet: few, and for a short time."""
 
-    def arrived(self, saga_id: str) -> Arrival:
+    def arrived(self, saga_id: str, caller: str) -> Arrival:
         """Take note of a call before anything is decided on it."""
-        known = self._of(saga_id)
+        known = self._of(saga_id, caller)
         untold = known.waiting | known.leaving
         # A reply that is still on its way is seen by nobody, whatever newer states other replies have named.
         seen = min([known.sent, *(end for ticket in untold if (end := _unseen_from(ticket)) is not None)])
@@ -49,17 +50,17 @@ class Delivery:
 
     def expect(self, ticket: Ticket) -> None:
         """A reply is due."""
-        self._of(ticket.saga_id).waiting.add(ticket)
+        self._of(ticket.saga_id, ticket.caller).waiting.add(ticket)
 
     def leaves(self, ticket: Ticket) -> None:
         """The reply is made."""
-        known = self._of(ticket.saga_id)
+        known = self._of(ticket.saga_id, ticket.caller)
         known.waiting.discard(ticket)
         known.leaving.add(ticket)
 
     def sent(self, ticket: Ticket, seq: int) -> None:
         """The reply went out, with the step's answer."""
-        known = self._of(ticket.saga_id)
+        known = self._of(ticket.saga_id, ticket.caller)
         known.leaving.discard(ticket)
         known.sent = max(known.sent, seq)
         if ticket.repeats and ticket.number:
@@ -67,7 +68,7 @@ class Delivery:
 
     def lost(self, ticket: Ticket, order: Order) -> None:
         """The caller will not learn the step's answer from this reply. There may be no step yet."""
-        known = self._of(ticket.saga_id)
+        known = self._of(ticket.saga_id, ticket.caller)
         known.waiting.discard(ticket)
         known.leaving.discard(ticket)
         known.received.discard(ticket.number)
@@ -80,7 +81,7 @@ class Delivery:
 
     def refused(self, ticket: Ticket) -> None:
         """There was no step."""
-        self._of(ticket.saga_id).waiting.discard(ticket)
+        self._of(ticket.saga_id, ticket.caller).waiting.discard(ticket)
 
     def lost_of(self, saga_id: str, number: int) -> bool:
         """Whether the answer of a step was lost and the log does not know of it yet."""
@@ -97,14 +98,15 @@ class Delivery:
                 return ticket.saga_id
         return None
 
-    def _of(self, saga_id: str) -> _Known:
-        known = self._sagas.setdefault(saga_id, _Known())
-        self._sagas.move_to_end(saga_id)
-        while len(self._sagas) > _SAGAS:
-            oldest = next(iter(self._sagas))
-            if self._sagas[oldest].waiting or self._sagas[oldest].leaving:
+    def _of(self, saga_id: str, caller: str) -> _Known:
+        whose = (saga_id, caller)
+        known = self._known.setdefault(whose, _Known())
+        self._known.move_to_end(whose)
+        while len(self._known) > _MOST_KNOWN:
+            oldest = next(iter(self._known))
+            if self._known[oldest].waiting or self._known[oldest].leaving:
                 break
-            del self._sagas[oldest]
+            del self._known[oldest]
         return known
 
 

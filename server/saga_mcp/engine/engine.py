@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Self
@@ -193,7 +193,7 @@ class Engine:
             raise SagaIdMissing
         async with self._first_turns.saga_for(caller, order.plan) as (implicit, mine):
             opening = self._openings.opening(caller, implicit=True)
-            async with caller.opening() if mine else nullcontext():
+            async with caller.opening(implicit):
                 reply = await self._asked(replace(order, opening=opening), args, implicit, caller, receipt)
         return replace(reply, opened=mine)
 

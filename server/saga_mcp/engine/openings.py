@@ -42,6 +42,7 @@ class Openings:
 
         Raises:
             SagaClosed, SagaAborted: it is not open any more.
+            Refused: the caller may open no more.
         """
         new = new_saga_id()
         opening = self.opening(caller, implicit=False, purpose=purpose, key=key, team=team)
@@ -50,9 +51,10 @@ class Openings:
             return await self._joined(known)
         try:
             within_s = self._shop.settings.reply_within_s
-            opened = await self._shop.decide(
-                new, lambda saga, _: () if saga.opened else (opening,), settle_within_s=within_s
-            )
+            async with caller.opening(new):
+                opened = await self._shop.decide(
+                    new, lambda saga, _: () if saga.opened else (opening,), settle_within_s=within_s
+                )
         except SagaKeyTaken as taken:
             return await self._joined(taken.saga_id)
         return opened.saga

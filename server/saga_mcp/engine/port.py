@@ -91,8 +91,10 @@ class Caller:
     """The client's own id of this call, where it sends one (S8.3)."""
     remote: bool = False
     """Over HTTP: a reply that was sent may be lost unseen (S8.1)."""
-    opening: Callable[[], AbstractAsyncContextManager[None]] = field(default=nullcontext, compare=False, repr=False)
-    """Entered around a call that opens a saga by itself; refuses it where the caller may open no more."""
+    opening: Callable[[str], AbstractAsyncContextManager[object]] = field(
+        default=nullcontext, compare=False, repr=False
+    )
+    """Entered, with its id, around whatever may open a saga; refuses where the caller may open no more."""
     report: Report | None = field(default=None, compare=False, repr=False)
     """Tells it how far this call has come; None: it did not ask."""
     ask: Ask | None = field(default=None, compare=False, repr=False)

@@ -71,9 +71,10 @@ class Steps:
             self._require_room(caller)
         ticket = Ticket(
             saga_id=saga_id,
+            caller=caller.id,
             args=args,
             sealed=secrets,
-            arrival=self._delivery.arrived(saga_id),
+            arrival=self._delivery.arrived(saga_id, caller.id),
             unproved=Unproved(self._shop, saga_id) if caller.remote else None,
         )
         if caller.report is not None:

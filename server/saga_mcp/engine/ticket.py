@@ -59,6 +59,8 @@ class Ticket:
     """What a request waits on. `known` is set once the step's outcome, or the doubt about it, is durable."""
 
     saga_id: str
+    caller: str = ""
+    """Whose answer it is."""
     arrival: Arrival = Arrival()
     unproved: Callable[[Step], bool] | None = None
     """See `domain.repeats.KnownReplies`."""
