@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +14,7 @@ from tests.world.server import Server, served
 
 from saga_mcp.drivers import temporal_driver
 from saga_mcp.engine.drivers.temporal.place import workflow_id
+from saga_mcp.engine.workshop import DriverFactory
 
 
 @dataclass(frozen=True)
@@ -32,9 +33,14 @@ class Realm:
             yield server
 
     @asynccontextmanager
-    async def working(self, **changed: Any) -> AsyncGenerator[Server]:  # noqa: ANN401 - see `served`
+    async def working(
+        self,
+        *,
+        around_driver: Callable[[DriverFactory], DriverFactory] = lambda driver: driver,
+        **changed: Any,  # noqa: ANN401 - see `served`
+    ) -> AsyncGenerator[Server]:
         """Be a worker."""
-        driver = temporal_driver(self.temporal.place, self.name, works=True)
+        driver = around_driver(temporal_driver(self.temporal.place, self.name, works=True))
         async with served(self.database, driver=driver, realm=self.name, **changed) as worker:
             yield worker
 

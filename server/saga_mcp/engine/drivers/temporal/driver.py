@@ -138,22 +138,26 @@ class TemporalDriver:
     async def _scan(self) -> None:
         """Look for busy sagas whose wake-up may have got lost, for ever after."""
         while not self._stopping:
-            if not self._shop.claimed:
+            if self._shop.claim_lost:
                 _log.error("claim_lost", owner=self._shop.owners.me)
+                self._errands.stop()  # turns are for other workers
                 return
             try:
-                ours = await self._named.has_realm()
-                rows = await self._shop.log.busy_sagas(self._shop.settings.realm) if ours else ()
-                found = [row for row in rows if self._stands_still(row)]
-                for row in found[:_AT_A_TIME]:
-                    await self._look_after(row)
-                known = {row.id for row in rows}
-                self._seen = {saga_id: seen for saga_id, seen in self._seen.items() if saga_id in known}
+                if self._shop.claimed:
+                    await self._look_around()
             except LogUnavailable as error:
                 _log.warning("log_unavailable", reason=str(error))
             except Exception:  # noqa: BLE001 - the scan goes on for ever
                 _log.exception("recovery_scan_failed")
             await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
+
+    async def _look_around(self) -> None:
+        rows = await self._shop.log.busy_sagas(self._shop.settings.realm) if await self._named.has_realm() else ()
+        found = [row for row in rows if self._stands_still(row)]
+        for row in found[:_AT_A_TIME]:
+            await self._look_after(row)
+        known = {row.id for row in rows}
+        self._seen = {saga_id: seen for saga_id, seen in self._seen.items() if saga_id in known}
 
     def _stands_still(self, row: SagaRow) -> bool:
         """Whether it is time to look why a saga does not move."""

@@ -17,7 +17,7 @@ import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import RunUndo, duties
-from saga_mcp.domain.errors import DrivenOtherwise, SagaNotFound, SagaQuarantined
+from saga_mcp.domain.errors import DrivenOtherwise, LogUnavailable, SagaNotFound, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.drivers.named import Named
 from saga_mcp.engine.drivers.rounds import Course, Rounds, Slot
@@ -89,7 +89,7 @@ class Errands:
         Raises:
             NotOurs: another process has an undo of the saga in hand.
             ToolMissing: this process has not got what is needed.
-            LogUnavailable: the log cannot be used now.
+            LogUnavailable: the log cannot be used now, or others do not see that this process lives.
         """
         while (going := self._going.get(saga_id)) is not None:
             await going.ended.wait()  # of an activity that Temporal has given up
@@ -101,7 +101,8 @@ class Errands:
         await errand.ended.wait()
         if errand.error is not None:
             raise errand.error
-        return errand.turn or Turn(rests=False)
+        assert errand.turn is not None  # noqa: S101 - there is one where there is no error
+        return errand.turn
 
     async def _run(self, saga_id: str, errand: _Errand) -> None:
         try:
@@ -118,13 +119,15 @@ class Errands:
     async def _turn(self, saga_id: str, course: Course) -> Turn:
         clock = self._shop.clock
         until = clock.now() + _TURN_S
-        while not self.stopping.is_set() and self._shop.claimed:
+        while not self.stopping.is_set():
+            if not self._shop.claimed:  # raised, so that Temporal waits longer from time to time, and keeps the plan
+                raise LogUnavailable(self._shop.owners.trouble)
             if not await self._named.has_realm():
                 return Turn(rests=True)  # with the next switch every saga that is due is told of anew
             look = await self.rounds.look(saga_id, course)
             if look.acted:
                 if clock.now() > until:
-                    return self._later(look.saga, course, 0.0)
+                    return self._later(course, 0.0, look.saga)
                 continue
             await self._require_no_other(look.saga)
             if course.beside:
@@ -134,10 +137,10 @@ class Errands:
             elif (wait := await self._wait(look.saga, look.again_in_s)) is None:
                 return Turn(rests=True)
             elif wait > _SHORT_S:
-                return self._later(look.saga, course, wait)
+                return self._later(course, wait, look.saga)
             else:
                 await wait_for(course.wake, wait, clock)
-        return Turn(rests=False)  # others go on at once
+        return self._later(course, 0.0)  # others go on at once
 
     async def _wait(self, saga: Saga, again_in_s: float) -> float | None:
         """Seconds until the next look; None: there is nothing to drive."""
@@ -152,10 +155,15 @@ class Errands:
             if part.running and not (await self._shop.life(part.owner)).is_gone and part.owner != self._shop.owners.me:
                 raise NotOurs(f"an undo of step {saga.undoing} runs in process {part.owner}")
 
-    def _later(self, saga: Saga, course: Course, wait: float) -> Turn:
+    def _later(self, course: Course, wait: float, saga: Saga | None = None) -> Turn:
+        """The turn after this one, in `wait` seconds, with what is planned; only what still is due of a `saga`."""
         now = self._shop.clock.now()
-        due = {(duty.step.number, duty.part.id, duty.part.tries) for duty in duties(saga) if isinstance(duty, RunUndo)}
-        waits = {_name(slot): max(0.0, at - now) for slot, at in course.not_before.items() if slot in due}
+        plan = course.not_before
+        if saga is not None:
+            undos = (duty for duty in duties(saga) if isinstance(duty, RunUndo))
+            due = {(undo.step.number, undo.part.id, undo.part.tries) for undo in undos}
+            plan = {slot: at for slot, at in plan.items() if slot in due}
+        waits = {_name(slot): max(0.0, at - now) for slot, at in plan.items()}
         return Turn(rests=False, again_in_s=wait, waits=waits)
 
 

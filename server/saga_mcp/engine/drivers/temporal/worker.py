@@ -37,8 +37,8 @@ _STICKY: Final = timedelta(seconds=1)
 """How long the next step of a workflow waits for the worker that has it in memory: others are as good."""
 _ENDS_WITHIN: Final = timedelta(seconds=5)
 _AGAIN: Final = Retry(first_delay_s=0.5, max_delay_s=10.0)
-_MAKES_DO_FROM: Final = 24
-"""Attempts after which a saga that no worker has the tools for becomes a person's: ten minutes."""
+_MAKES_DO_AFTER: Final = 23
+"""Attempts without the tools after which a saga that no worker has them for becomes a person's: ten minutes or more."""
 
 
 class TemporalHands:
@@ -88,12 +88,15 @@ class TemporalHands:
         async def turn(order: Order) -> Turn:
             if order.realm != self._realm:
                 raise ApplicationError(f"this worker is of realm {self._realm}", type="other_realm")
-            beating = asyncio.ensure_future(_beat())
+            lacked = _lacked()
+            activity.heartbeat(lacked)
+            beating = asyncio.ensure_future(_beat(lacked))
             try:
-                return await errands.take_turn(
-                    order.saga_id, order.waits, makes_do=activity.info().attempt >= _MAKES_DO_FROM
-                )
+                return await errands.take_turn(order.saga_id, order.waits, makes_do=lacked >= _MAKES_DO_AFTER)
             except (NotOurs, ToolMissing, LogError) as error:
+                if isinstance(error, ToolMissing):
+                    beating.cancel()
+                    activity.heartbeat(lacked + 1)
                 _log.warning("turn_put_off", saga_id=order.saga_id, reason=str(error))
                 raise ApplicationError(str(error), type=type(error).__name__) from None
             except Exception as error:  # noqa: BLE001 - told to Temporal without its text, which may quote values
@@ -105,10 +108,19 @@ class TemporalHands:
         return turn
 
 
-async def _beat() -> None:
+def _lacked() -> int:
+    """How many attempts at this turn have ended because their worker lacked a tool; others prove nothing of tools.
+
+    The attempts tell each other by what they say with their heartbeats.
+    """
+    told = activity.info().heartbeat_details
+    return told[0] if told and isinstance(told[0], int) else 0
+
+
+async def _beat(lacked: int) -> None:
     while True:
-        activity.heartbeat()
         await asyncio.sleep(_BEAT_S)
+        activity.heartbeat(lacked)
 
 
 async def _run(worker: Worker, stopping: anyio.Event) -> None:
