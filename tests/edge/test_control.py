@@ -42,6 +42,7 @@ from saga_mcp.engine.port import Caller
         ({"antigravity.google/conversation_id": "a"}, Caller(conversation="antigravity.google/conversation_id:a")),
         ({"claudecode/toolUseId": "u"}, Caller(call_id="u")),
         ({"vscode.conversationId": 5}, Caller()),
+        ({"vscode.conversationId": "a\0b", "threadId": "t"}, Caller(conversation="threadId:t")),
         ({}, Caller()),
     ],
 )
@@ -82,6 +83,7 @@ async def test_a_control_reply_fits_its_schema_and_says_the_same_in_text(
     [
         ("saga_begin", {"purpse": "x"}, 'no argument "purpse" (did you mean "purpose"?)'),
         ("saga_begin", {"purpose": "x" * 201}, '"purpose": string should have at most 200 characters'),
+        ("saga_begin", {"purpose": "a\0b"}, '"purpose": must hold no NUL'),
         ("saga_begin", {"purpose": 5}, '"purpose": input should be a valid string'),
         ("saga_commit", {}, '"saga_id": field required'),
         ("saga_commit", {"saga_id": SAGA_ID, "accept_failed": "all"}, '"accept_failed": input should be a valid list'),

@@ -29,6 +29,9 @@ class Issuer:
         self.published: list[dict[str, Any]] = []
         self.asked: list[str] = []
         self.broken = False
+        self.answers = threading.Event()
+        """Cleared: it takes connections and says nothing."""
+        self.answers.set()
         self.add("one")
 
     def add(self, key_id: str, kind: str = "RSA") -> None:
@@ -48,14 +51,20 @@ class Issuer:
         self.add(key_id)
 
     def token(
-        self, subject: str = "alice", *, key_id: str = "one", headers: dict[str, Any] | None = None, **claims: object
+        self,
+        subject: str = "alice",
+        *,
+        key_id: str = "one",
+        algorithm: str = "",
+        headers: dict[str, Any] | None = None,
+        **claims: object,
     ) -> str:
         """A token as it would be issued, but for what is said otherwise; a claim of None is left out."""
         now = int(time.time())
         all_claims = {"iss": self.url, "aud": AUDIENCE, "sub": subject, "iat": now, "exp": now + 300, **claims}
         said = {name: value for name, value in all_claims.items() if value is not None}
         private = self.private[key_id]
-        algorithm = "RS256" if isinstance(private, rsa.RSAPrivateKey) else "ES256"
+        algorithm = algorithm or ("RS256" if isinstance(private, rsa.RSAPrivateKey) else "ES256")
         return jwt.encode(said, private, algorithm=algorithm, headers={"kid": key_id, **(headers or {})})
 
     def answer(self, path: str) -> object:
@@ -73,6 +82,7 @@ def issuing() -> Generator[Issuer]:
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
+            issuer[0].answers.wait(60)
             found = None if issuer[0].broken else issuer[0].answer(self.path)
             self.send_response(HTTPStatus.NOT_FOUND if found is None else HTTPStatus.OK)
             body = b"" if found is None else json.dumps(found).encode()
@@ -90,6 +100,7 @@ def issuing() -> Generator[Issuer]:
     try:
         yield issuer[0]
     finally:
+        issuer[0].answers.set()
         server.shutdown()
         server.server_close()
         thread.join()

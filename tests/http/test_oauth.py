@@ -8,6 +8,7 @@ import time
 from collections.abc import Generator, Mapping
 from dataclasses import replace
 
+import anyio
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -192,6 +193,43 @@ async def test_known_keys_outlast_an_outage_and_not_for_ever(issuer: Issuer, clo
     issuer.broken = False
     clock.now += 11
     assert await caller_of(tokens, issuer.token()) == "alice"
+
+
+async def test_an_outage_holds_up_nobody_whose_key_is_known(issuer: Issuer, clock: Clock) -> None:
+    """It takes connections, and says nothing."""
+    tokens = verifier(issuer, clock)
+    assert await caller_of(tokens, issuer.token()) == "alice"
+    issuer.answers.clear()
+    clock.now += 3600
+    found: list[str | None] = []
+
+    async def ask() -> None:
+        found.append(await caller_of(tokens, issuer.token()))
+
+    asked = len(issuer.asked)
+    with anyio.fail_after(4.5):  # less than one look may take, and there is one for all
+        async with anyio.create_task_group() as callers:
+            for _ in range(4):
+                callers.start_soon(ask)
+    assert found == ["alice"] * 4
+    assert len(issuer.asked) == asked
+
+
+async def test_a_key_of_no_stated_algorithm_signs_with_each_that_is_accepted(issuer: Issuer, clock: Clock) -> None:
+    """`alg` is optional in a key (RFC 7517, 4.4), and widely left out."""
+    tokens = verifier(issuer, clock, replace(settings_of(issuer), algorithms=("PS256", "RS512", "ES256")))
+    issuer.add("curve", "EC")
+    for algorithm in ("PS256", "RS512"):
+        assert await caller_of(tokens, issuer.token(algorithm=algorithm)) == "alice"
+    assert await caller_of(tokens, issuer.token(key_id="curve")) == "alice"
+    assert await caller_of(tokens, issuer.token()) is None
+
+
+async def test_a_key_of_a_stated_algorithm_signs_with_no_other(issuer: Issuer, clock: Clock) -> None:
+    issuer.published[0]["alg"] = "RS256"
+    tokens = verifier(issuer, clock, replace(settings_of(issuer), algorithms=("RS256", "PS256")))
+    assert await caller_of(tokens, issuer.token()) == "alice"
+    assert await caller_of(tokens, issuer.token(algorithm="PS256")) is None
 
 
 async def test_metadata_of_another_issuer_is_not_believed(issuer: Issuer, clock: Clock) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import ipaddress
 import re
 import sys
 from collections.abc import Callable
@@ -17,9 +16,10 @@ from saga_mcp.cli.injecting import InjectingCatalogue, Injection, notice
 from saga_mcp.config import LoadedConfig
 from saga_mcp.domain.errors import LogError
 from saga_mcp.edge.changes import ListChanges
+from saga_mcp.edge.http.door import has_a_name, is_loopback, is_reached_from_outside, security_of
 from saga_mcp.edge.http.gate import Callers, Gate
 from saga_mcp.edge.http.serving import Stopping, listen, serve_http
-from saga_mcp.edge.http.web import PATH, is_loopback, manager_of, security_of, web_of
+from saga_mcp.edge.http.web import PATH, manager_of, web_of
 from saga_mcp.edge.server import build_server
 from saga_mcp.tools.port import Catalogue
 
@@ -52,24 +52,25 @@ def address_of(text: str) -> tuple[str, int]:
 
 
 def require_safe(loaded: LoadedConfig, host: str) -> None:
-    """Refuse to serve whoever comes by.
+    """Refuse to serve whoever comes by, or nobody.
 
     Raises:
-        WrongAddress: others reach the address, and the config does not tell them apart.
+        WrongAddress: others reach the address, and the config does not tell them apart; or no name is let in.
     """
-    if not _is_local(host) and not loaded.shared.people.told_apart:
+    shared = loaded.shared
+    if is_reached_from_outside(shared.http, host) and not shared.people.told_apart:
+        by = f"other machines reach {host}" if not is_loopback(host) else "[http] says that others reach it by a proxy"
         raise WrongAddress(
-            f"other machines reach {host}, and {loaded.path.name} does not say who may call: anybody could. "
+            f"{by}, and {loaded.path.name} does not say who may call: anybody could. "
             "Make a token with `saga-mcp token NAME` and put its line into [auth.tokens], or name an authorisation "
             "server in [auth.oauth]. Or serve this machine alone, with --http 127.0.0.1:8000. Nothing was started"
         )
-
-
-def _is_local(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return is_loopback(host)
+    if not has_a_name(shared.http, host):
+        raise WrongAddress(
+            f"clients reach {host} by the name of this machine, and {loaded.path.name} does not say which is meant: "
+            'each request would be refused. Set public_url = "https://NAME/mcp" under [http], or allowed_hosts there. '
+            "Nothing was started"
+        )
 
 
 async def serve(

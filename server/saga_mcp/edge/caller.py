@@ -5,6 +5,7 @@ At the edge because only the wire knows these keys. They are names for listing a
 
 from collections.abc import Mapping
 
+from saga_mcp.edge.clean import is_storable
 from saga_mcp.engine.port import Caller
 
 _CONVERSATION_KEYS = (
@@ -26,4 +27,4 @@ def caller_of(meta: Mapping[str, object] | None) -> Caller:
 
 
 def _text(value: object) -> str:
-    return value[:_LONGEST] if isinstance(value, str) else ""
+    return value[:_LONGEST] if isinstance(value, str) and is_storable(value) else ""

@@ -34,6 +34,11 @@ def _valid(text: str) -> str:
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
+def is_storable(text: str) -> bool:
+    """Whether every log can hold it as a name or a title: no NUL, which PostgreSQL has not, and no half characters."""
+    return "\0" not in text and _valid(text) == text
+
+
 def present(entries: JsonObject) -> JsonObject:
     """Return the entries that say something: no null, false, empty text or empty list. A zero says something."""
     return {name: value for name, value in entries.items() if value not in (None, "", []) and value is not False}

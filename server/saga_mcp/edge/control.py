@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, TypeVar, cast
 
 import mcp_types as types
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic.json_schema import SkipJsonSchema
-from pydantic_core import ErrorDetails
+from pydantic_core import ErrorDetails, PydanticCustomError
 
 from saga_mcp.domain.attention import tally
 from saga_mcp.domain.pausing import Pause, is_allowed
@@ -19,6 +19,7 @@ from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject, JsonValue, Phase
 from saga_mcp.edge import descriptions, refusals, wording
+from saga_mcp.edge.clean import is_storable
 from saga_mcp.edge.deadline import deadline
 from saga_mcp.edge.listing import FACTS_SCHEMA, LONGEST_TEXT, nearest, read_saga_id
 from saga_mcp.edge.look import Look
@@ -54,8 +55,15 @@ def _decoded(value: object) -> object:
     return value
 
 
-_Text: TypeAlias = Annotated[str, Field(max_length=LONGEST_TEXT)]
-_Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
+def _storable(text: str) -> str:
+    if not is_storable(text):
+        message = "must hold no NUL and no half of a surrogate pair"
+        raise PydanticCustomError("not_storable", message)
+    return text
+
+
+_Text: TypeAlias = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(_storable)]
+_Name: TypeAlias = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT), AfterValidator(_storable)]
 _SagaId: TypeAlias = Annotated[str, Field(description=descriptions.SAGA_ID)]
 _Number: TypeAlias = Annotated[int, Field(ge=0, le=2**31)]
 

@@ -14,6 +14,7 @@ import mcp_types as types
 
 from saga_mcp.domain.values import JsonObject, JsonValue, Kind, PartAction
 from saga_mcp.edge import descriptions, refusals
+from saga_mcp.edge.clean import is_storable
 from saga_mcp.edge.promise import Promise
 from saga_mcp.engine.port import named_saga
 from saga_mcp.tools.pair import Pair
@@ -200,6 +201,8 @@ def read_saga_id(value: JsonValue, name: str = "saga_id") -> str:
 def _text(value: JsonValue, name: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_TEXT:
         raise InvalidArguments((f'"{name}" must be a text of 1 to {LONGEST_TEXT} characters',))
+    if not is_storable(value):
+        raise InvalidArguments((f'"{name}" must hold no NUL and no half of a surrogate pair',))
     return value
 
 

@@ -6,6 +6,7 @@ the server cannot be asked, the keys that are known go on being used: its outage
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -25,7 +26,11 @@ _AGAIN_S: Final = 10.0
 """Between two looks for a key that is not known, or after one that failed."""
 _STALE_S: Final = 86_400.0
 """How long keys are used while the server cannot be asked."""
+_HELD_UP_S: Final = 1.0
+"""How long a token whose key is known waits for a look whether it still is one."""
 _LONGEST: Final = 512 * 1024
+_ANY_OF_RSA: Final = frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"})
+"""What a key of RSA that names no algorithm may sign with (RFC 7517, 4.4: `alg` is optional)."""
 
 _log = structlog.get_logger(__name__)
 
@@ -49,38 +54,42 @@ class SigningKeys:
     jwks_url: str
     algorithms: tuple[str, ...]
     clock: Callable[[], float] = time.monotonic
-    _keys: Mapping[str, jwt.PyJWK] = field(default_factory=dict[str, jwt.PyJWK])
+    _keys: Mapping[str, Mapping[str, jwt.PyJWK]] = field(default_factory=dict[str, Mapping[str, jwt.PyJWK]])
+    """By name, then by algorithm."""
     _fetched: float = -float("inf")
     _tried: float = -float("inf")
-    _turn: anyio.Lock = field(default_factory=anyio.Lock)
+    _look: asyncio.Task[None] | None = None
 
-    async def named(self, key_id: str) -> jwt.PyJWK | None:
-        """The key that a token names; None: the server has none of that name.
+    async def named(self, key_id: str, algorithm: str) -> jwt.PyJWK | None:
+        """The key that a token names, for the algorithm that it names; None: the server has none such.
 
         Raises:
             KeysUnavailable: the server cannot be asked, and no key is known.
         """
-        if not self._good_for(key_id):
-            async with self._turn:  # whoever waited finds what the first one fetched
-                if not self._good_for(key_id):
-                    await self._fetch()
+        age_s = self.clock() - self._fetched
+        known = (key_id in self._keys or not key_id) and age_s < _STALE_S
+        if not known or age_s >= _FRESH_S:
+            # An authorisation server that hangs holds up nobody for long whose key is known.
+            with anyio.move_on_after(_HELD_UP_S if known else None):
+                await self._looked()
         if self.clock() - self._fetched > _STALE_S:
             raise KeysUnavailable
-        found = self._keys.get(key_id)
-        return found if key_id or found is not None else self._only()
+        found = self._keys.get(key_id) if key_id or "" in self._keys else self._only()
+        return None if found is None else found.get(algorithm)
 
-    def _good_for(self, key_id: str) -> bool:
-        now = self.clock()
-        fresh = now - self._fetched < _FRESH_S
-        known = not key_id or key_id in self._keys
-        return (fresh and known) or now - self._tried < _AGAIN_S
-
-    def _only(self) -> jwt.PyJWK | None:
+    def _only(self) -> Mapping[str, jwt.PyJWK] | None:
         """The key of a server that has just one, and names it in no token."""
         return next(iter(self._keys.values())) if len(self._keys) == 1 else None
 
+    async def _looked(self) -> None:
+        """Wait for a look that is under way, or for a new one unless there was one just now."""
+        if self._look is None or self._look.done():
+            if self.clock() - self._tried < _AGAIN_S:
+                return
+            self._look = asyncio.create_task(self._fetch())
+        await asyncio.shield(self._look)
+
     async def _fetch(self) -> None:
-        self._tried = self.clock()
         try:
             async with httpx2.AsyncClient(timeout=_WITHIN_S, follow_redirects=False, trust_env=True) as client:
                 with anyio.fail_after(2 * _WITHIN_S):
@@ -89,7 +98,9 @@ class SigningKeys:
         except Exception as error:  # noqa: BLE001 - whatever it is, the next token asks again
             _log.warning("signing_keys_not_fetched", error_type=type(error).__name__)
             return
-        keys = {key.key_id or "": key for key in _usable(found, self.algorithms)}
+        finally:
+            self._tried = self.clock()
+        keys = _usable(found, self.algorithms)
         if not keys:
             _log.warning("signing_keys_not_fetched", error_type="none is usable")
             return
@@ -143,9 +154,9 @@ async def _json_at(client: httpx2.AsyncClient, url: str) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", found)
 
 
-def _usable(found: Mapping[str, Any], algorithms: tuple[str, ...]) -> list[jwt.PyJWK]:
+def _usable(found: Mapping[str, Any], algorithms: tuple[str, ...]) -> dict[str, dict[str, jwt.PyJWK]]:
     """The keys that signatures can be checked with; what else a server publishes is not ours to judge."""
-    keys: list[jwt.PyJWK] = []
+    keys: dict[str, dict[str, jwt.PyJWK]] = {}
     listed: object = found.get("keys")
     for each in cast("list[object]", listed) if isinstance(listed, list) else ():
         if not isinstance(each, dict):
@@ -153,10 +164,12 @@ def _usable(found: Mapping[str, Any], algorithms: tuple[str, ...]) -> list[jwt.P
         described = cast("dict[str, Any]", each)
         if described.get("use", "sig") != "sig" or described.get("kty") == "oct":
             continue
-        try:
-            key = jwt.PyJWK.from_dict(described)
-        except jwt.PyJWTError:
-            continue
-        if key.algorithm_name in algorithms or "alg" not in described:
-            keys.append(key)
+        open_to_any = described.get("kty") == "RSA" and "alg" not in described
+        for algorithm in _ANY_OF_RSA.intersection(algorithms) if open_to_any else (None,):
+            try:
+                key = jwt.PyJWK.from_dict(described, algorithm)
+            except jwt.PyJWTError:
+                continue
+            if key.algorithm_name in algorithms:
+                keys.setdefault(key.key_id or "", {})[key.algorithm_name] = key
     return keys

@@ -79,8 +79,8 @@ class OAuthTokens:
             raise jwt.InvalidAlgorithmError
         if not isinstance(key_id, str) or not isinstance(kind, str) or kind.lower() not in _TYPES:
             raise jwt.DecodeError
-        key = await self._keys.named(key_id)
-        if key is None or (key.algorithm_name or algorithm) != algorithm:
+        key = await self._keys.named(key_id, algorithm)
+        if key is None:
             raise jwt.InvalidKeyError
         return jwt.decode(
             token,

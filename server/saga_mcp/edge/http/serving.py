@@ -12,6 +12,7 @@ import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from starlette.types import ASGIApp
 
+from saga_mcp.edge.http.patience import PatientProtocol
 from saga_mcp.edge.stopping import Drain, exit_after, stop_on_signal
 
 _CLEANUP_S = 1.0
@@ -73,6 +74,7 @@ async def serve_http(
     web = _Web(
         uvicorn.Config(
             app,
+            http=PatientProtocol,
             lifespan="off",
             log_config=None,
             access_log=False,

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
@@ -22,6 +21,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from saga_mcp.edge.http.disconnects import Disconnects
+from saga_mcp.edge.http.door import Doorstep, pattern_of
 from saga_mcp.edge.http.settings import HttpSettings
 
 PATH: Final = "/mcp"
@@ -68,12 +68,12 @@ def web_of(
     if settings.allowed_origins:
         endpoint = CORSMiddleware(
             endpoint,
-            allow_origins=settings.allowed_origins,
+            allow_origin_regex=pattern_of(settings.allowed_origins),
             allow_methods=["POST"],
             allow_headers=["*"],
             expose_headers=["WWW-Authenticate"],
         )
-    endpoint = _Doorstep(endpoint, security)
+    endpoint = Doorstep(endpoint, security)
 
     async def is_ready(_: Request) -> Response:
         reason = await ready()
@@ -81,56 +81,21 @@ def web_of(
             return JSONResponse({"status": "not ready", "reason": reason}, status_code=HTTPStatus.SERVICE_UNAVAILABLE)
         return JSONResponse({"status": "ready"})
 
-    return Starlette(
+    web = Starlette(
         routes=[
             Route(PATH, endpoint=endpoint),
+            Route(f"{PATH}/", endpoint=endpoint),  # so that nobody is sent elsewhere, with their token
             Route("/healthz", endpoint=_is_alive, methods=["GET"]),
             Route("/readyz", endpoint=is_ready, methods=["GET"]),
             *routes,
         ]
     )
+    web.router.redirect_slashes = False
+    return web
 
 
 async def _is_alive(_: Request) -> Response:
     return JSONResponse({"status": "alive"})
-
-
-def security_of(settings: HttpSettings, host: str, port: int) -> TransportSecuritySettings:
-    """Which `Host` and `Origin` headers are let in, so that no page of a browser reaches a server behind its back."""
-    hosts = list(settings.allowed_hosts)
-    origins = list(settings.allowed_origins)
-    if is_loopback(host):
-        for name in ("127.0.0.1", "localhost", "[::1]"):
-            hosts += [f"{name}:{port}", *([name] if port == _HTTP_PORT else [])]
-            origins += [f"http://{name}:{port}", *([f"http://{name}"] if port == _HTTP_PORT else [])]
-    elif host not in {"0.0.0.0", "::", ""}:  # noqa: S104 - compared, not listened at
-        hosts.append(f"[{host}]:{port}" if ":" in host else f"{host}:{port}")
-    if settings.public_url:
-        public = urlsplit(settings.public_url.lower())
-        usual = f":{_HTTPS_PORT if public.scheme == 'https' else _HTTP_PORT}"
-        hosts += [public.netloc, *([] if public.port else [f"{public.netloc}{usual}"])]
-        origins.append(f"{public.scheme}://{public.netloc}")
-    return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
-
-
-_HTTP_PORT, _HTTPS_PORT = 80, 443
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only programs of this machine reach an address."""
-    return host in {"localhost", "::1"} or host.startswith("127.")
-
-
-class _Doorstep:
-    """Lets in requests for this server only, before anything else of them is looked at."""
-
-    def __init__(self, app: ASGIApp, security: TransportSecuritySettings) -> None:
-        self._app = app
-        self._security = TransportSecurityMiddleware(security)
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        refused = await self._security.validate_request(Request(scope))
-        await (self._app if refused is None else refused)(scope, receive, send)
 
 
 class _OnlyPost:
