@@ -247,6 +247,33 @@ def test_python_values_for_an_undo_part_are_stored_and_read_back() -> None:
         arguments.encode({"leg": Leg(to="LIS", on=date(2026, 12, 1)), "cents": "3"})
 
 
+def test_the_name_of_a_file_that_is_no_utf8_comes_to_the_undo_as_it_was() -> None:
+    """`os.fsdecode` gives lone surrogates; a result holds them, and an undo in the config is called with it."""
+
+    def drop(path: str, legs: list[Leg], size: float = 1) -> None: ...
+
+    arguments = tool_of(drop)
+    stored: dict[str, Any] = {"path": "caf\udce9", "legs": [{"to": "LIS", "on": "2026-12-01"}], "size": 2}
+    assert arguments.kwargs_from_json(stored) == {
+        "path": "caf\udce9",
+        "legs": [Leg(to="LIS", on=date(2026, 12, 1))],
+        "size": 2.0,
+    }
+    with pytest.raises(InvalidArguments, match="size"):
+        arguments.kwargs_from_json({**stored, "size": "much"})
+
+
+def test_what_an_undo_part_is_registered_with_may_be_such_a_name() -> None:
+    registry = ToolRegistry()
+
+    @registry.part
+    def drop(path: str) -> None: ...
+
+    arguments = registered(registry).callables["drop"].arguments
+    stored = arguments.encode({"path": "caf\udce9"})
+    assert arguments.kwargs_from_json(stored) == {"path": "caf\udce9"}
+
+
 def test_a_types_own_code_may_raise_anything() -> None:
     def fail(value: int) -> int:
         raise KeyError(value)

@@ -6,7 +6,7 @@ admits in two forms, such as `1.0` for an integer, is brought into one.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, cast
 
@@ -16,7 +16,7 @@ from pydantic.fields import FieldInfo
 from saga_tools._adapter import EXACT_BYTES, adapter_for
 from saga_tools._docstring import Docstring
 from saga_tools._errors import ArgumentProblem, InvalidArguments, Problem, did_you_mean
-from saga_tools._json import Json, fit_to_schema
+from saga_tools._json import Json, fit_to_schema, is_text
 from saga_tools._signature import MISSING, Signature, describe
 
 
@@ -76,7 +76,10 @@ class Arguments:
         """
         if left_out:
             return self._without(left_out).kwargs_from_json(stored)
-        return self._kwargs(self._read(_json(stored)))
+        if is_text(dict(stored)):
+            return self._kwargs(self._read(_json(stored)))
+        # A result may hold what no call over the wire brings: the name of a file that is no UTF-8, say.
+        return self._kwargs(self._checked(lambda: self._model.model_validate(dict(stored))))
 
     def _without(self, left_out: frozenset[str]) -> "Arguments":
         names = tuple(name for name in self.names if name not in left_out)
@@ -99,8 +102,11 @@ class Arguments:
             raise InvalidArguments(_problems(error, self.names)) from None
 
     def _read(self, text: str) -> BaseModel:
+        return self._checked(lambda: self._model.model_validate_json(text, strict=True))
+
+    def _checked(self, validate: Callable[[], BaseModel]) -> BaseModel:
         try:
-            return self._model.model_validate_json(text, strict=True)
+            return validate()
         except ValidationError as error:
             raise InvalidArguments(_problems(error, self.names)) from None
         except Exception as error:  # types bring their own code; nothing has been sent yet

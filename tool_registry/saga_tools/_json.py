@@ -64,6 +64,12 @@ def repaired(text: str) -> str:
     return text if text.isascii() else text.encode(_UTF16, "surrogatepass").decode(_UTF16, "replace")
 
 
+def is_text(value: Json) -> bool:
+    """Return whether UTF-8 can carry all text of a JSON value: pydantic's JSON reader refuses lone surrogates."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text.isascii() or repaired(text) == text
+
+
 def _fitted(schema: object, value: object, root: Schema) -> object:
     found = _resolve(schema, root)
     if found is None:

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from saga_tools._adapter import adapter_for
 from saga_tools._errors import InvalidResult, Problem
-from saga_tools._json import Former, Json, repaired
+from saga_tools._json import Former, Json, is_text
 from saga_tools._signature import MISSING, Signature, describe
 
 
@@ -75,7 +75,7 @@ class Result:
             InvalidResult: It does not fit the return type the function has today.
         """
         try:
-            if not _is_text(value):
+            if not is_text(value):
                 return self._adapter.validate_python(value)  # its JSON reader refuses lone surrogates
             return self._adapter.validate_json(json.dumps(value))
         except ValidationError as error:
@@ -122,12 +122,6 @@ def read_result(signature: Signature, tool: str) -> tuple[Result | None, list[Pr
     definitions = {"$defs": schema.pop("$defs")} if "$defs" in schema else {}
     wrapped = {"type": "object", "properties": {"result": schema}, "required": ["result"], **definitions}
     return Result(wrapped, wraps=True, _adapter=adapter), []
-
-
-def _is_text(value: Json) -> bool:
-    """Return whether UTF-8 can carry the text of it."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text.isascii() or repaired(text) == text
 
 
 def _root(schema: dict[str, Any]) -> dict[str, Any]:
