@@ -315,6 +315,9 @@ async def test_a_long_list_is_cut_and_says_by_how_many() -> None:
     assert isinstance(shown, list)
     assert 10 < len(shown) < 100
     assert view["sagas_not_shown"] == 100 - len(shown)
+    assert "saga-mcp list --open" in str(view["next"])
+    few, _ = await listed([row("sg-1")])
+    assert "list --open" not in str(few["next"])
 
 
 async def test_without_any_open_saga_it_says_how_to_open_one() -> None:

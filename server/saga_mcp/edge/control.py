@@ -74,6 +74,9 @@ class _Arguments(BaseModel):
 
 _A = TypeVar("_A", bound=_Arguments)
 
+_MOST_COUNTED = 1000
+"""Of the open sagas, newest first: as many as fit are shown, and what is left is said up to here."""
+
 
 class _Begin(_Arguments):
     purpose: Annotated[_Text, Field(description=descriptions.PURPOSE)] = ""
@@ -207,7 +210,7 @@ def _reporting(report: Report) -> OnProgress:
 async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) -> types.CallToolResult:
     arguments = _read(_Status, given)
     if arguments.saga_id is None:
-        rows = await desk.service.open_sagas(caller)
+        rows = await desk.service.open_sagas(caller, limit=_MOST_COUNTED)
         view = list_view(rows, caller=caller, now=desk.now())
         return control_reply(_json(view), view)
     saga = await desk.service.saga(read_saga_id(arguments.saga_id))

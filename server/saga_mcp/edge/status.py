@@ -240,7 +240,7 @@ def list_view(rows: Sequence[SagaRow], *, caller: Caller, now: float) -> JsonObj
         now: wall clock in seconds since the epoch, for ages only.
     """
     shown, left = _page(rows, lambda row: _row(row, caller, now), REPLY_BYTES)
-    return {"next": [wording.list_moves(len(rows))], "sagas": shown, **present({"sagas_not_shown": left or None})}
+    return {"next": [wording.list_moves(len(rows), left)], "sagas": shown, **present({"sagas_not_shown": left or None})}
 
 
 def _row(row: SagaRow, caller: Caller, now: float) -> JsonObject:

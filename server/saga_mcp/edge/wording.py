@@ -364,11 +364,12 @@ def _idle(saga: Saga) -> str:
     return _IDLE if saga.idle else ""
 
 
-def list_moves(count: int) -> str:
-    """What the agent can do with the list of its open sagas."""
+def list_moves(count: int, left: int) -> str:
+    """What the agent can do with the list of its open sagas, of which some may be left out."""
     if not count:
         return "No saga is open. saga_begin opens one."
-    return "Finish each: saga_commit keeps all, saga_abort undoes all. saga_status with its saga_id shows its steps."
+    said = "Finish each: saga_commit keeps all, saga_abort undoes all. saga_status with its saga_id shows its steps."
+    return f"{said} The others, the oldest: `saga-mcp list --open`." if left else said
 
 
 def _numbers(numbers: list[int]) -> str:
