@@ -69,6 +69,14 @@ def postgres() -> Generator[PostgresServer]:
 
 
 @pytest.fixture
+def own_server() -> Generator[PostgresServer]:
+    """A PostgreSQL server that a test may harm."""
+    with running() as server:
+        make_template(server)
+        yield server
+
+
+@pytest.fixture
 def server_place(postgres: PostgresServer, tmp_path: Path) -> Generator[ServerPlace]:
     """A fresh saga log in a database of its own."""
     with fresh(postgres) as name:

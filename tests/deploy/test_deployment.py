@@ -66,6 +66,14 @@ class Deployment:
                 await process.aclose()
 
     @asynccontextmanager
+    async def worker(self, number: int) -> AsyncGenerator[None]:
+        async with self.running("worker", number):
+            with anyio.fail_after(BOUND_S):
+                while "worker_ready" not in (self.folder / f"worker{number}.log").read_text(encoding="utf-8"):  # noqa: ASYNC110 - another process
+                    await anyio.sleep(0.05)
+            yield
+
+    @asynccontextmanager
     async def server(self, number: int) -> AsyncGenerator[Server]:
         async with self.running("server", number) as process:
             assert process.stdout is not None
@@ -106,7 +114,7 @@ async def test_three_servers_and_two_workers_undo_what_a_killed_one_began(deploy
     async with AsyncExitStack() as stack:
         servers = [await stack.enter_async_context(deployment.server(number)) for number in range(3)]
         for number in range(2):
-            await stack.enter_async_context(deployment.running("worker", number))
+            await stack.enter_async_context(deployment.worker(number))
         balancer = await stack.enter_async_context(balancing(*servers))
         async with agent(balancer.url, deployment.token, keep=False) as alice:
             kept = await alice.begin()

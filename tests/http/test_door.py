@@ -87,6 +87,9 @@ async def test_a_name_has_no_case_and_a_refusal_says_what_would_let_it_in(produc
         assert (await status("/mcp/", Host="evil.example.com"))[0] == HTTPStatus.MISDIRECTED_REQUEST
         code, said = await status(Origin="http://evil.example.com")
         assert (code, "allowed_origins" in said) == (HTTPStatus.FORBIDDEN, True)
+        twice = [("Authorization", f"Bearer {TOKENS[who]}") for who in ("alice", "op")]
+        answer = await http.post(server.url, json=posted("reserve", item="b"), headers=[*HEADERS.items(), *twice])
+        assert answer.status_code == HTTPStatus.BAD_REQUEST
         asked = {"Origin": "http://localhost:5173", "Access-Control-Request-Method": "POST"}
         answer = await http.options(f"{server.base}/mcp", headers=asked)
         assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "http://localhost:5173")

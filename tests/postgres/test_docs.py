@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Generator
 from pathlib import Path
 
 import pytest
 from tests.e2e.product import LEDGER, Product
-from tests.postgres.server import PostgresServer, running, sql
+from tests.postgres.server import PostgresServer, sql
 
 PAGE = (Path(__file__).parents[2] / "docs" / "postgresql.md").read_text(encoding="utf-8")
 
 
 def blocks(kind: str) -> list[str]:
     return re.findall(rf"```{kind}\n(.*?)```", PAGE, re.DOTALL)
-
-
-@pytest.fixture
-def own_server() -> Generator[PostgresServer]:
-    with running() as server:
-        yield server
 
 
 @pytest.mark.slow

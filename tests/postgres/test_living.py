@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
 import pytest
 from tests.postgres.owner import owning, placed
-from tests.postgres.server import PostgresServer, fresh, make_template, running, sql
+from tests.postgres.server import PostgresServer, fresh, sql
 from tests.world.server import eventually
 
 from saga_mcp.domain.living import Life
@@ -94,14 +94,6 @@ async def test_a_process_that_stands_still_loses_what_it_drives_and_not_what_it_
             await is_seen(owners, theirs, Life.STALLED)
             child.send_signal(signal.SIGCONT)
             await is_seen(owners, theirs, Life.LIVES)
-
-
-@pytest.fixture
-def own_server() -> Generator[PostgresServer]:
-    """A server that a test may harm."""
-    with running() as server:
-        make_template(server)
-        yield server
 
 
 @pytest.mark.slow

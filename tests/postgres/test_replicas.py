@@ -5,14 +5,14 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import anyio
 import pytest
 from tests.e2e.product import Client, Product, ServerDied
 from tests.e2e.test_kills import settle_by_hand, two_parallel_steps_a_failure_and_an_abort
-from tests.postgres.server import PostgresServer, fresh, make_template, running, sql
+from tests.postgres.server import PostgresServer, fresh, sql
 from tests.world.server import eventually
 
 from saga_mcp.log.place import ServerPlace
@@ -129,14 +129,6 @@ def driver(product: Product) -> str:
 
 def driver_of(agent: Client, product: Product) -> str:
     return sql(product.url, f"SELECT id FROM saga_owner WHERE pid = {agent.raw.process.pid}")  # noqa: S608 - a test
-
-
-@pytest.fixture
-def own_server() -> Generator[PostgresServer]:
-    """A server that a test may harm."""
-    with running() as server:
-        make_template(server)
-        yield server
 
 
 async def steps_of(agent: Client, saga_ids: list[str], chance: random.Random) -> int:

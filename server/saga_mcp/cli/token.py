@@ -9,6 +9,7 @@ import typer
 
 from saga_mcp.cli.options import JsonOption
 from saga_mcp.cli.output import Output, wrong_usage
+from saga_mcp.domain.ownership import NAME_RULE, is_name
 
 
 def token(
@@ -22,8 +23,8 @@ def token(
     """
     from saga_mcp.edge.http.tokens import hash_of, new_token  # noqa: PLC0415 - no other command pays for it
 
-    if not 0 < len(name) <= 200 or not name.isprintable() or name != name.strip() or name.startswith("team:"):  # noqa: PLR2004 - as the config has it
-        wrong_usage("A caller's name has 1 to 200 printable characters, and does not begin with team:.")
+    if not is_name(name):
+        wrong_usage(f"A caller's name {NAME_RULE}.")
     made = new_token()
     line = f'{json.dumps(name, ensure_ascii=False)} = "sha256:{hash_of(made)}"'
     output = Output(as_json)

@@ -14,7 +14,7 @@ from saga_mcp.config.findings import Findings
 from saga_mcp.config.problems import KeyPath
 from saga_mcp.config.table import Clash, Table
 from saga_mcp.config.validate import validate
-from saga_mcp.domain.ownership import CommitBy
+from saga_mcp.domain.ownership import NAME_RULE, CommitBy, is_name
 from saga_mcp.edge.http.settings import (
     ALGORITHMS,
     DRAIN_S,
@@ -184,8 +184,8 @@ def _tokens(auth: AuthTable, findings: Findings) -> dict[str, tuple[str, ...]]:
     bearers: dict[str, str] = {}
     for caller, hashes in auth.tokens.items():
         path: KeyPath = ("auth", "tokens", caller)
-        if not _is_name(caller):
-            findings.problem(path, "a caller's name has 1 to 200 printable characters, and does not begin with team:")
+        if not is_name(caller):
+            findings.problem(path, f"a caller's name {NAME_RULE}")
         for each in hashes:
             if not _HASH.fullmatch(each):
                 findings.problem(path, "must be sha256: and 64 hex digits: `saga-mcp token NAME` makes a token")
@@ -193,12 +193,6 @@ def _tokens(auth: AuthTable, findings: Findings) -> dict[str, tuple[str, ...]]:
                 findings.problem(path, f"is the token of {bearers[each]} too: make one for each caller")
         found[caller] = tuple(each.removeprefix("sha256:") for each in hashes if _HASH.fullmatch(each))
     return {caller: hashes for caller, hashes in found.items() if hashes}
-
-
-def _is_name(name: str) -> bool:
-    return (
-        0 < len(name) <= 200 and name.isprintable() and name == name.strip() and not name.startswith("team:")  # noqa: PLR2004 - as `edge.http.oauth` has it
-    )
 
 
 def _oauth(table: OAuthTable, http: HttpSettings, findings: Findings) -> OAuthSettings:
@@ -229,8 +223,8 @@ def _teams(content: object, findings: Findings) -> dict[str, Team]:
         return {}
     teams: dict[str, Team] = {}
     for name, each in cast("dict[str, object]", content).items():
-        if not _is_name(name):
-            findings.problem(("teams", name), "a team's name has 1 to 200 printable characters")
+        if not is_name(name):
+            findings.problem(("teams", name), f"a team's name {NAME_RULE}")
         read = validate(TeamTable, each, ("teams", name), findings)
         if read is not None:
             teams[name] = Team(members=frozenset(read.table.members), commit=CommitBy(read.table.commit))

@@ -13,6 +13,14 @@ from enum import StrEnum
 from saga_mcp.domain.errors import CommitReserved, SagaNotFound, SagaNotYours
 
 _TEAM = "team:"
+_LONGEST_NAME = 200
+NAME_RULE = f"has 1 to {_LONGEST_NAME} printable characters, no blanks around them, and does not begin with {_TEAM}"
+
+
+def is_name(text: str) -> bool:
+    """Whether a caller or a team may be called so: `NAME_RULE`."""
+    shown = text.isprintable() and text == text.strip()
+    return 0 < len(text) <= _LONGEST_NAME and shown and not text.startswith(_TEAM)
 
 
 def owner_of_team(name: str) -> str:

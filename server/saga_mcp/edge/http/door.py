@@ -93,7 +93,10 @@ class Doorstep:
         # Names of hosts have no case (RFC 9110, 4.2.3); the SDK compares them as they are.
         lowered = [(name, value.lower() if name in {b"host", b"origin"} else value) for name, value in scope["headers"]]
         refused = await self._security.validate_request(Request({**scope, "headers": lowered}))
-        if refused is None:
+        if sum(name == b"authorization" for name, _ in scope["headers"]) > 1:
+            # A proxy may check the one and we the other (RFC 9110, 11.6.2: one credential).
+            await PlainTextResponse("Send one Authorization header.\n", HTTPStatus.BAD_REQUEST)(scope, receive, send)
+        elif refused is None:
             await self._app(scope, receive, send)
         else:
             said = _SAID.get(HTTPStatus(refused.status_code), "This request is not let in.\n")

@@ -13,12 +13,12 @@ import jwt
 import structlog
 from mcp.server.auth.provider import AccessToken
 
+from saga_mcp.domain.ownership import is_name
 from saga_mcp.edge.http.keys import KeysUnavailable, SigningKeys
 from saga_mcp.edge.http.settings import OAuthSettings
 
 _LONGEST: Final = 16 * 1024
 """Bytes of a token; beyond it nothing of it is looked at."""
-_LONGEST_NAME: Final = 200
 _TYPES: Final = frozenset({"", "jwt", "at+jwt", "application/at+jwt"})
 """Of a token's header; others are no access tokens (RFC 9068)."""
 
@@ -66,8 +66,7 @@ class OAuthTokens:
         )
 
     def _is_name(self, caller: str) -> bool:
-        fits = 0 < len(caller) <= _LONGEST_NAME and caller.isprintable() and caller == caller.strip()
-        return fits and not caller.startswith("team:") and caller not in self._reserved
+        return is_name(caller) and caller not in self._reserved
 
     async def _claims(self, token: str) -> Mapping[str, Any]:
         if len(token) > _LONGEST:
