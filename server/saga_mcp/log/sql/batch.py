@@ -37,6 +37,7 @@ from saga_mcp.log.chain import START
 from saga_mcp.log.codec import dump_json
 from saga_mcp.log.port import Append, Decide, Decided, Opening, PairRow, SagaKeyTaken
 from saga_mcp.log.sealing import LogKeyMissing
+from saga_mcp.log.sql.ahead import Ahead
 from saga_mcp.log.sql.drivers import Drivers
 from saga_mcp.log.sql.folds import Fold, Folds
 from saga_mcp.log.sql.holds import Holds
@@ -45,7 +46,7 @@ from saga_mcp.log.sql.inserting import insert_new
 from saga_mcp.log.sql.outbox import OutboxRows
 from saga_mcp.log.sql.pauses import Pauses
 from saga_mcp.log.sql.projection import identity, projection
-from saga_mcp.log.sql.reads import Reads
+from saga_mcp.log.sql.reads import Found, Reads
 from saga_mcp.log.sql.rows import NO_VALUES, EventRows
 from saga_mcp.log.sql.tables import EPOCH, log_key, log_meta, pair, realm, saga, saga_event
 from saga_mcp.log.sql.trouble import NOTHING, LogUpgraded
@@ -84,6 +85,8 @@ class _Draft:
     before: Saga
     saga: Saga
     head: bytes = START
+    follows: bytes = START
+    """The head before."""
     outcomes: list[Outcome] = field(default_factory=list["Outcome"])
     opened: list[_Draft] = field(default_factory=list["_Draft"])
     """Sagas that begin together with what is appended to this one."""
@@ -108,10 +111,16 @@ class Batches:
         self._keeps_alerts = outbox
         self._pauses = Pauses()
         self._drivers = Drivers()
-        self._meta = Hot(select(log_meta.c.epoch, log_meta.c.pauses, _keys(dialect)), dialect)
+        keys = _keys(dialect)
+        self._meta = Hot(select(log_meta.c.epoch, log_meta.c.pauses, keys), dialect)
+        self._ahead = Ahead(dialect, folds, keys) if dialect.name == "postgresql" else None
         self._key = _insert_new(log_key, dialect)
         self._wipe = Hot(update(saga_event).where(saga_event.c.saga_id == bindparam("of_saga")), dialect, [*NO_VALUES])
-        at_row = (saga.c.id == bindparam("row_id"), saga.c.seq == bindparam("row_seq"))
+        at_row = (
+            saga.c.id == bindparam("row_id"),
+            saga.c.seq == bindparam("row_seq"),
+            saga.c.head.is_not_distinct_from(bindparam("row_head")),
+        )
         self._move = Hot(
             update(saga).where(*at_row).values(idle_from_s=_GOES_ON_IDLING, ended_at=_ENDED, wiped_at=_WIPED),
             dialect,
@@ -177,19 +186,25 @@ class Batches:
             raise CommitUnsettled(written, written.mark, error) from error
 
     def _write(self, connection: Connection, requests: Sequence[tuple[str, Decide]], batch_id: str) -> Written:
-        change = self.checked(connection)
-        self._pauses.refresh(connection, change)
-        self._drivers.refresh(connection, change)
         by_saga: dict[str, list[int]] = {}
         for index, (saga_id, _) in enumerate(requests):
             by_saga.setdefault(saga_id, []).append(index)
+        ahead: Mapping[str, Found] = {}
+        if self._ahead is None:
+            change = self.checked(connection)
+        else:
+            meta, ahead = self._ahead.read(connection, by_saga)
+            change = self._check(*meta)
+        self._pauses.refresh(connection, change)
+        self._drivers.refresh(connection, change)
         outcomes: dict[int, Outcome] = {}
         pairs: dict[str, PairRow] = {}
         folds: dict[str, Fold] = {}
         drafts: list[_Draft] = []
         # In one order everywhere: two processes whose batches share sagas must not wait for each other.
         for saga_id, indices in sorted(by_saga.items()):
-            draft = self._decide(connection, saga_id, [requests[index][1] for index in indices], batch_id, folds)
+            decides = [requests[index][1] for index in indices]
+            draft = self._decide(connection, saga_id, decides, batch_id, folds, ahead.get(saga_id))
             outcomes.update(zip(indices, draft.outcomes, strict=True))
             pairs.update({one.hash: one for one in draft.pairs})
             if draft.saga.opened:
@@ -222,7 +237,9 @@ class Batches:
             LogUpgraded: the schema is not the one this code writes.
             LogKeyMissing: another process encrypts with a key that is not here: this one would write in clear.
         """
-        epoch, pauses, keys = self._meta.row(connection, {})
+        return self._check(*self._meta.row(connection, {}))
+
+    def _check(self, epoch: int, pauses: int, keys: str | None) -> int:
         if epoch == EPOCH:
             self._rows.require(keys or "")
             return int(pauses)
@@ -235,32 +252,37 @@ class Batches:
         decides: Sequence[Decide],
         batch_id: str,
         others: Mapping[str, Fold],
+        found: Found | None,
     ) -> _Draft:
-        """Decide on the cached fold; where another process was faster, reload and decide again."""
+        """Decide on what was found ahead, or the cached fold; where that was old, on what is new."""
 
         def take(saga: Saga, events: Sequence[Event]) -> None:
             self._pauses.check(saga, events)
             for plan in taken(events):
                 self._holds.take(connection, saga, plan, others)
 
-        base = self._folds.get(saga_id)
+        base = self._folds.get(saga_id) if found is None else None
         try:
             for _ in range(ROUNDS):
                 fresh = base is None
                 if base is None:
-                    base = self.reads.current(connection, saga_id)
+                    base = (
+                        self.reads.current(connection, saga_id)
+                        if found is None
+                        else self.reads.after(connection, found)
+                    )
+                    found = None
                 draft = self._draft(base, decides, batch_id, take)
                 if not draft.rows:
                     if not base.saga.opened:
                         missing = self.reads.missing(connection, saga_id)
                         draft.outcomes = [missing if isinstance(o, SagaNotFound) else o for o in draft.outcomes]
-                    if fresh or self.reads.seq(connection, saga_id) == base.saga.seq:
+                    if fresh or self.reads.is_now(connection, base):
                         return draft
                 elif self._swap(connection, draft):
                     for each in draft.opened:
                         self._swap(connection, each)
                     return draft
-                self._folds.drop([saga_id])
                 base = None
             lost = LogConflict(f"other processes kept changing saga {saga_id} first; {NOTHING}. Try again.")
         except (SagaQuarantined, SagaKeyTaken, LogKeyMissing) as error:
@@ -270,7 +292,7 @@ class Batches:
     def _draft(
         self, base: Fold, decides: Sequence[Decide], batch_id: str, take: Callable[[Saga, Sequence[Event]], None]
     ) -> _Draft:
-        draft = _Draft(base.saga, *base)
+        draft = _Draft(base.saga, *base, follows=base.head)
         at = self._clock()
         for decide in decides:
             state = draft.saga
@@ -314,7 +336,9 @@ class Batches:
         if old.opened:
             if not row["open"]:
                 self._holds.free(connection, new)
-            return self._move.run(connection, {**row, "row_id": old.id, "row_seq": old.seq}) == 1
+            # The seq alone may be the same in another history, where a backup was restored.
+            here = {"row_id": old.id, "row_seq": old.seq, "row_head": None if draft.follows == START else draft.follows}
+            return self._move.run(connection, {**row, **here}) == 1
         values = {
             **row,
             **identity(new),

@@ -1,7 +1,8 @@
 """Folded sagas: from rows to states, and a bounded store of the states that are in use.
 
-A cached fold is a prefix of an append-only log, so it never becomes wrong, only old: whoever uses one compares its
-`seq` with the row, and folds on from there. Shared by the writer and the reader of a process.
+A cached fold is a prefix of an append-only log, so it becomes old, and wrong only where a backup is restored beneath a
+living process: whoever uses one has the row's `seq` and head, or the next event's link, tell that it is a prefix still,
+and folds on from there. Shared by the writer and the reader of a process.
 """
 
 from __future__ import annotations
@@ -70,6 +71,12 @@ class Folds:
             self._folds.move_to_end(saga_id)
             if len(self._folds) > self._limit:
                 self._folds.popitem(last=False)
+
+    def forget(self, fold: Fold) -> None:
+        """Forget this state, which is none of the log any more; a newer one stays."""
+        with self._lock:
+            if self._folds.get(fold.saga.id) is fold:
+                del self._folds[fold.saga.id]
 
     def drop(self, saga_ids: Iterable[str]) -> None:
         """Forget states that can no longer be trusted."""

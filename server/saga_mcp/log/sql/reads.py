@@ -6,16 +6,18 @@ Synchronous on purpose: they run in the thread of whichever connection is used, 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, Final, TypeAlias, cast
 
-from sqlalchemy import Connection, Row, Select, bindparam, func, select
+from sqlalchemy import Connection, Row, Select, and_, bindparam, func, select
 from sqlalchemy.engine import Dialect
 
 from saga_mcp.domain.errors import SagaNotFound, SagaPruned, SagaQuarantined
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
-from saga_mcp.log.chain import START
+from saga_mcp.log.chain import START, Facts, link
 from saga_mcp.log.codec import UnreadableEvent, decode
 from saga_mcp.log.port import Append, PairRow, Record, SagaRow
 from saga_mcp.log.sql.folds import Fold, Folds, fold_rows
@@ -26,6 +28,14 @@ from saga_mcp.log.sql.tables import realm as realm_table
 
 _ROW_COLUMNS = [saga.c[name] for name in SagaRow.__dataclass_fields__]
 
+_CHAIN: Final = ("at", "batch_id", "committed", "link")
+"""What a link is computed from, besides what is read anyway."""
+NEWER_COLUMNS: Final = (saga.c.seq, saga.c.head, *READ_COLUMNS, *(saga_event.c[name] for name in _CHAIN))
+_EVENT: Final = slice(2, 2 + len(READ_COLUMNS))
+Found: TypeAlias = tuple[Fold, Sequence[tuple[Any, ...]]]
+"""A state of a saga, and what the log holds after it: rows of `NEWER_COLUMNS`, of which one without an event says that
+there is nothing. No row: there is no such saga."""
+
 
 class Reads:
     """The read side. One instance serves one connection thread."""
@@ -33,39 +43,68 @@ class Reads:
     def __init__(self, dialect: Dialect, folds: Folds, rows: EventRows) -> None:
         self._folds = folds
         self._rows = rows
+        self._sees_one_moment = dialect.name == "postgresql"
+        """Each statement, without a transaction around it, which would be two round trips more."""
         self._row = Hot(select(saga.c.seq, saga.c.head).where(saga.c.id == bindparam("id")), dialect)
-        self._events = Hot(
-            select(*READ_COLUMNS)
-            .where(
-                saga_event.c.saga_id == bindparam("id"),
-                saga_event.c.seq > bindparam("after"),
-                saga_event.c.seq <= bindparam("last"),
-            )
+        newer = and_(
+            saga_event.c.saga_id == saga.c.id, saga_event.c.seq > bindparam("after"), saga_event.c.seq <= saga.c.seq
+        )
+        self._newer = Hot(
+            select(*NEWER_COLUMNS)
+            .select_from(saga.outerjoin(saga_event, newer))
+            .where(saga.c.id == bindparam("id"))
             .order_by(saga_event.c.seq),
             dialect,
         )
 
-    def seq(self, connection: Connection, saga_id: str) -> int:
-        """Number of events of a saga; 0: there is none."""
-        found: int | None = self._row.value(connection, {"id": saga_id})
-        return found or 0
+    def is_now(self, connection: Connection, fold: Fold) -> bool:
+        """Whether the log still holds what a fold was made of, and no more."""
+        row: tuple[int, bytes | None] | None = self._row.row(connection, {"id": fold.saga.id})
+        seq, head = row or (0, None)
+        return (fold.saga.seq, fold.head) == (seq, head or START)
 
     def current(self, connection: Connection, saga_id: str) -> Fold:
         """The state of a saga as of this transaction; `Saga(id)` where there is none.
+
+        What a fold in memory was made of is not read again, if the chain shows that it is what the log begins with.
 
         Raises:
             SagaQuarantined: its events cannot be folded.
             LogKeyMissing: its values are encrypted with a key that is not here.
         """
-        row: tuple[int, bytes | None] | None = self._row.row(connection, {"id": saga_id})
-        seq, head = row or (0, None)
-        known = self._folds.get(saga_id)
-        state = Saga(id=saga_id) if known is None or known.saga.seq > seq else known.saga
-        if state.seq < seq:
-            rows = self._events.rows(connection, {"id": saga_id, "after": state.seq, "last": seq})
-            state = fold_rows(state, self._rows.read(saga_id, rows))
-            if state.seq != seq:
-                raise SagaQuarantined(saga_id, f"its row counts {seq} events, the log holds {state.seq}")
+        return self.after(
+            connection, self._found(connection, self._folds.get(saga_id) or Fold(Saga(id=saga_id), START))
+        )
+
+    def after(self, connection: Connection, found: Found) -> Fold:
+        """The state that this leads to; what is known and is no part of the log any more is read anew.
+
+        Raises:
+            SagaQuarantined, LogKeyMissing: see `current`.
+        """
+        known = found[0]
+        if known.saga.seq:
+            if _goes_on(found):
+                fold = self._folded(found)
+                # Values that were wiped are to be gone from memory too.
+                if fold.saga.wiped == known.saga.wiped:
+                    return fold
+            self._folds.forget(known)
+            found = self._found(connection, Fold(Saga(id=known.saga.id), START))
+        return self._folded(found)
+
+    def _found(self, connection: Connection, known: Fold) -> Found:
+        return known, self._newer.rows(connection, {"id": known.saga.id, "after": known.saga.seq})
+
+    def _folded(self, found: Found) -> Fold:
+        known, rows = found
+        if not rows:
+            return Fold(Saga(id=known.saga.id), START)
+        seq, head = rows[0][:2]
+        events = [cast("StoredRow", row[_EVENT]) for row in rows if row[2] is not None]
+        state = fold_rows(known.saga, self._rows.read(known.saga.id, events))
+        if state.seq != seq:
+            raise SagaQuarantined(state.id, f"its row counts {seq} events, the log holds {state.seq}")
         return Fold(state, head or START)
 
     def missing(self, connection: Connection, saga_id: str) -> SagaNotFound:
@@ -82,9 +121,10 @@ class Reads:
             SagaNotFound: the log has no such saga.
             SagaQuarantined: its events cannot be folded.
         """
-        with connection.begin():
+        with nullcontext() if self._sees_one_moment else connection.begin():
             fold = self.current(connection, saga_id)
-            if not fold.saga.opened:
+        if not fold.saga.opened:
+            with connection.begin():
                 raise self.missing(connection, saga_id)
         self._folds.put(fold)
         return fold.saga
@@ -116,6 +156,24 @@ class Reads:
             ]
         except UnreadableEvent as error:
             raise SagaQuarantined(saga_id, str(error)) from error
+
+
+def _goes_on(found: Found) -> bool:
+    """Whether what was found after a state was written after just that: the log may be another one by now.
+
+    Its row may count fewer events (a backup was restored), or as many and others.
+    """
+    known, rows = found
+    if not rows:
+        return False
+    seq, head, number, kind, version, facts, *_, at, batch_id, committed, stored = rows[0]
+    if number is None:
+        return (known.saga.seq, known.head) == (seq, head or START)
+    try:
+        after = link(known.head, Facts(known.saga.id, number, kind, version, at, batch_id, facts), committed)
+    except (TypeError, ValueError, AttributeError):  # a database may give back anything that somebody put there
+        return False
+    return bool(number == known.saga.seq + 1 and stored == after)
 
 
 def _day(at: float) -> str:

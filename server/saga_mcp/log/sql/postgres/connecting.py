@@ -24,6 +24,8 @@ CONNECT_WITHIN_S: Final = 5.0
 READS: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 EACH_SEES_ALL: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """Each statement sees what was committed before it."""
+BY_INDEX: Final = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off"
+"""For serializable transactions: one that reads a whole table, because that is small, is in the way of all others."""
 
 _SETTINGS: Final = (
     "SET application_name = 'saga-mcp'; "

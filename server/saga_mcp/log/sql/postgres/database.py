@@ -18,7 +18,7 @@ from saga_mcp.log.port import Append
 from saga_mcp.log.sealing import Keyring
 from saga_mcp.log.sql import keeping
 from saga_mcp.log.sql.postgres import schema, trouble
-from saga_mcp.log.sql.postgres.connecting import EACH_SEES_ALL, READS, Server, run, writes
+from saga_mcp.log.sql.postgres.connecting import BY_INDEX, EACH_SEES_ALL, READS, Server, run, writes
 from saga_mcp.log.sql.postgres.living import lock_of
 from saga_mcp.log.sql.postgres.readers import Readers
 from saga_mcp.log.sql.postgres.session import CHANNEL, Session
@@ -76,7 +76,7 @@ class PostgresDatabase:
         """See `Database.writer`."""
         begin = writes(lock_of(self._writer_id))
         return ConnectionTask(
-            "saga log writer", partial(self._connect, begin), self.translate, answers_within_s=_WRITES_WITHIN_S
+            "saga log writer", partial(self._connect_writer, begin), self.translate, answers_within_s=_WRITES_WITHIN_S
         )
 
     def reader(self) -> Worker:
@@ -147,6 +147,15 @@ class PostgresDatabase:
         """See `Database.free_space`: the server's autovacuum does it."""
         keeping.forget_keys(connection)
         return 0
+
+    async def _connect_writer(self, begin: str) -> AsyncConnection:
+        connection = await self._connect(begin)
+        try:
+            await connection.run_sync(run, BY_INDEX)
+        except BaseException:
+            await discard(connection)
+            raise
+        return connection
 
     async def _connect(self, begin: str) -> AsyncConnection:
         """A connection that can be used: the schema is this code's, and the keys that it needs are here."""
