@@ -114,7 +114,7 @@ def tool_named(config: Path | None, ground: Ground, given: str) -> str:
         CommandFailed: there is none.
     """
     seen = survey(config)
-    sources = {registry.name for registry in seen.registries} | {upstream.name for upstream in seen.upstreams}
+    upstreams = {upstream.name for upstream in seen.upstreams}
     pairs = [tool.pair for registry in seen.registries for tool in registry.tools]
     offered = {tool.registered.name: tool.name for registry in seen.registries for tool in registry.tools}
     for upstream in seen.upstreams:
@@ -124,8 +124,8 @@ def tool_named(config: Path | None, ground: Ground, given: str) -> str:
     alike = [name for name in names if name.rpartition(".")[2] == given]
     name = offered.get(given, alike[0] if len(alike) == 1 else given)
     source, dot, tool = name.partition(".")
-    # An undo may call any tool of an upstream, declared or not.
-    if name not in names and not (dot and tool and source in sources):
+    # An undo may call any tool of an upstream, declared or not; which there are, only the upstream knows.
+    if name not in names and not (dot and tool and source in upstreams):
         missing = unknown(f"There is no tool {given} in {ground.path}", given, [*names, *offered])
         wrong_usage(f"{missing} Nothing was changed.")
     return name
