@@ -16,7 +16,7 @@ from tests.chaos.traits import TRAITS_OF_A_DAY
 from tests.world.memory import MemoryDatabase
 
 from saga_mcp.domain.attention import is_residue
-from saga_mcp.domain.ids import step_key, undo_key
+from saga_mcp.domain.ids import undo_key
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import OnUndoFailure, Phase, StepState
 from saga_mcp.tools.port import CallContext, UndoContext
@@ -283,7 +283,7 @@ class Outside:
 
     @staticmethod
     def key(saga: Saga, step: Step) -> str:
-        return step_key(saga.realm, saga.id, step.number)
+        return saga.key_of(step.number)
 
     def quiet(self) -> bool:
         """Whether nothing is on its way in any living process."""

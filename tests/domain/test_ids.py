@@ -65,9 +65,15 @@ def test_a_space_inside_an_id_is_not_forgiven() -> None:
 
 
 def test_a_step_has_one_key_for_all_its_attempts_and_no_other_step_has_it() -> None:
-    keys = {step_key(realm, saga, number) for realm in "rs" for saga in "ab" for number in (1, 2, 11)}
-    assert len(keys) == 2 * 2 * 3
-    assert step_key("r", "a", 1) == step_key("r", "a", 1)
+    keys = {
+        step_key(realm, saga, number, nonce)
+        for realm in "rs"
+        for saga in "ab"
+        for number in (1, 2, 11)
+        for nonce in ("", "00ff", "ff00")
+    }
+    assert len(keys) == 2 * 2 * 3 * 3
+    assert step_key("r", "a", 1, "00ff") == step_key("r", "a", 1, "00ff")
     assert all(re.fullmatch("[0-9a-hjkmnp-tv-z]{26}", key) for key in keys)
 
 

@@ -19,7 +19,6 @@ from tests.world.reading import UNDOES, World
 from tests.world.server import Server, served, settles_at_once
 
 from saga_mcp.domain.errors import Refused
-from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import OnError, OnUndoFailure, Phase, StepState
 
@@ -130,7 +129,7 @@ async def _check(server: Server, world: World, saga_id: str, seed: str) -> None:
 
 
 def _stands(world: World, saga: Saga, number: int) -> bool:
-    key = step_key(saga.realm, saga.id, number)
+    key = saga.key_of(number)
     stands = False
     for line in world.did():
         if line.key == key:

@@ -24,7 +24,6 @@ from tests.world.server import Server, served
 from saga_mcp.domain.approvals import approve
 from saga_mcp.domain.attention import Item
 from saga_mcp.domain.errors import LogUnavailable, Refused
-from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.person_decisions import resolve_absent, resolve_landed, resolve_undone, retry
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Landing
@@ -221,7 +220,7 @@ async def _settle_by_looking(server: Server, world: World, saga: Saga, item: Ite
     step = saga.step(item.step)
     tool = step.tool.rpartition(".")[2]
     undo = next(name for name, forward in UNDOES.items() if forward == tool)
-    key = step_key(saga.realm, saga.id, item.step)
+    key = saga.key_of(item.step)
     landed = any(line.key == key for line in world.did(tool))
     undone = any(line.key == key for line in world.did(undo))
     who = {"by": "ada", "note": "looked"}

@@ -339,3 +339,22 @@ async def test_a_step_that_nobody_can_settle_waits_for_a_person(world: World, da
         assert (item.kind, item.step, saga.phase) == ("in_doubt", 1, Phase.COMPENSATING)
         assert await server.state(saga_id) == "needs_attention"
     assert world.sent("refund") == []
+
+
+async def test_a_step_on_a_restored_copy_of_the_log_has_a_key_that_no_lost_step_had(
+    world: World, database: Path
+) -> None:
+    """A tool that takes each key once would answer with what it did for the lost one, and do nothing."""
+    async with served(database) as server:
+        saga_id = (await server.call("reserve", item="a")).saga_id
+    copy = database.read_bytes()
+    async with served(database) as server:
+        await server.call("reserve", saga_id, item="lost")
+    for file in database.parent.glob(f"{database.name}-*"):
+        file.unlink(missing_ok=True)
+    database.write_bytes(copy)
+    async with served(database) as server:
+        assert (await server.call("reserve", saga_id, item="b")).step == 2
+        assert (await server.abort(saga_id)).phase is Phase.COMPENSATED
+    assert len({line.key for line in world.sent("reserve")}) == 3
+    assert world.standing == ["reserve(lost)"]

@@ -54,7 +54,7 @@ def _check(digits: str) -> str:
     return _ALPHABET[total]
 
 
-def step_key(realm: str, saga: str, number: int) -> str:
+def step_key(realm: str, saga: str, number: int, nonce: str) -> str:
     """The idempotency key of a step: the same for all its attempts, never the agent's text (S6.3).
 
     26 characters of base32.
@@ -63,8 +63,10 @@ def step_key(realm: str, saga: str, number: int) -> str:
         realm: the saga's realm.
         saga: the saga's id.
         number: the step's number.
+        nonce: of its plan; an older version made keys without one.
     """
-    digest = hashlib.sha256(f"{realm}\0{saga}\0{number}".encode()).digest()[:ENTROPY_BYTES]
+    named = f"{realm}\0{saga}\0{number}" + (f"\0{nonce}" if nonce else "")
+    digest = hashlib.sha256(named.encode()).digest()[:ENTROPY_BYTES]
     value = int.from_bytes(digest, "big")
     return "".join(_ALPHABET[(value >> shift) & 31] for shift in range(5 * (_DIGITS - 1), -1, -5))
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from saga_mcp.domain.events import PartSpec, StepPlan
+from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.undo_events import Outage
 from saga_mcp.domain.values import (
     FINAL_PHASES,
@@ -319,6 +320,10 @@ class Saga:
     def find_step(self, number: int) -> Step | None:
         """The step `number`, or None where there is no such step."""
         return self.steps[number - 1] if 0 < number <= len(self.steps) else None
+
+    def key_of(self, number: int) -> str:
+        """The idempotency key of step `number` (S6.3)."""
+        return step_key(self.realm, *self.origin(number), self.step(number).plan.nonce)
 
     def origin(self, number: int) -> tuple[str, int]:
         """The saga in which step `number` was done, and its number there: what its keys are made of (S6.3)."""

@@ -31,6 +31,9 @@ class StepPlan:
     """A call of it may go on where this process has ended: it runs in a server that is not our child (S3.3)."""
     looks_after: bool = False
     """Something is read right after its success, and only then has it ended."""
+    nonce: str = field(default="", compare=False)
+    """Random, and part of the step's key (S6.3): a log that was restored from an older copy numbers its next steps as
+    the lost ones were, and a tool that takes each key once would answer with what it did then."""
     step_key: str = ""
     """The agent's name for the call (S8.2)."""
     call_id: str = ""

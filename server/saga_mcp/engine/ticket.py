@@ -6,6 +6,7 @@ The request only waits on the ticket: giving up the wait changes nothing about t
 from __future__ import annotations
 
 import math
+import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from threading import Lock
@@ -30,6 +31,7 @@ NOT_IN_TIME = (
     "the saga log has not taken this call in time: another program may hold it; nothing was stored and nothing was "
     "sent. Try again in a moment."
 )
+_NONCE_BYTES = 8
 _LOG_PATIENCE_S = 5.0
 """How long the log has at least to take a call before the call is withdrawn, however soon a reply is due."""
 
@@ -220,6 +222,7 @@ def plan_of(pair: Pair, args: JsonObject, step_key: str, caller: Caller, *, offe
         guarded=pair.guard is not None,
         outlives_us=pair.outlives_us,
         looks_after=pair.looks_after,
+        nonce=secrets.token_hex(_NONCE_BYTES),
         step_key=step_key,
         call_id=caller.call_id,
         caller=caller.id,

@@ -17,7 +17,6 @@ from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.frozen import BoundUndo
-from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.living import Life
 from saga_mcp.domain.results import last_succeeded
 from saga_mcp.domain.state import Saga, Step
@@ -168,7 +167,7 @@ class Workshop:
 
     def key(self, saga: Saga, number: int) -> str:
         """The idempotency key of a step."""
-        return step_key(saga.realm, *saga.origin(number))
+        return saga.key_of(number)
 
     @cached_property
     def looks(self) -> Looks:
