@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
 import pytest
 from anyio.abc import TaskGroup
+from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError
 from temporalio.testing import ActivityEnvironment
 from tests.temporal.served import Realm
@@ -163,9 +165,9 @@ class _Turns:
     [
         ((), None, False, 0),
         ((), ToolMissing("planned"), False, 1),
-        ((22,), LogUnavailable("planned"), False, 22),
-        ((22,), ToolMissing("planned"), False, 23),
-        ((23,), None, True, 23),
+        ((26,), LogUnavailable("planned"), False, 26),
+        ((26,), ToolMissing("planned"), False, 27),
+        ((27,), None, True, 27),
     ],
 )
 async def test_only_attempts_without_the_tool_count_before_a_worker_makes_do(
@@ -184,6 +186,20 @@ async def test_only_attempts_without_the_tool_count_before_a_worker_makes_do(
             await environment.run(activity, Order("ledger", "sg-1"))
     assert turns.made_do == [made_do]
     assert beats[-1] == (tells,)
+
+
+@pytest.mark.parametrize(("lacked", "again_s"), [(0, 0.2), (1, 0.4), (7, 25.6), (8, 30.0), (26, 30.0)])
+async def test_a_worker_without_the_tool_leaves_the_turn_to_others_at_once_and_ever_less_often(
+    lacked: int, again_s: float
+) -> None:
+    """Which worker gets the next attempt is chance: half of them may lack it."""
+    environment = ActivityEnvironment()
+    environment.info = replace(environment.info, heartbeat_details=(lacked,))
+    hands = TemporalHands(None, "ledger", "queue", SystemClock())  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]  # not used
+    activity = hands._activity(_Turns(ToolMissing("planned")))  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType, reportPrivateUsage]  # what it calls of it
+    with pytest.raises(ApplicationError) as refused:
+        await environment.run(activity, Order("ledger", "sg-1"))
+    assert refused.value.next_retry_delay == timedelta(seconds=again_s)
 
 
 async def test_what_no_worker_has_a_tool_for_is_a_persons_after_so_many_attempts(

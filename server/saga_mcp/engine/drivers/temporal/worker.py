@@ -37,8 +37,11 @@ _STICKY: Final = timedelta(seconds=1)
 """How long the next step of a workflow waits for the worker that has it in memory: others are as good."""
 _ENDS_WITHIN: Final = timedelta(seconds=5)
 _AGAIN: Final = Retry(first_delay_s=0.5, max_delay_s=10.0)
-_MAKES_DO_AFTER: Final = 23
-"""Attempts without the tools after which a saga that no worker has them for becomes a person's: ten minutes or more."""
+_LEAVES_TO_OTHERS: Final = Retry(first_delay_s=0.2, max_delay_s=30.0)
+"""Before a worker that has the tools may take a turn that this one lacks them for: it is likely to be there already."""
+_MAKES_DO_AFTER: Final = 27
+"""Attempts without the tools after which a saga that no worker has them for becomes a person's: after those delays, ten
+minutes."""
 
 
 class TemporalHands:
@@ -94,11 +97,13 @@ class TemporalHands:
             try:
                 return await errands.take_turn(order.saga_id, order.waits, makes_do=lacked >= _MAKES_DO_AFTER)
             except (NotOurs, ToolMissing, LogError) as error:
+                again: timedelta | None = None
                 if isinstance(error, ToolMissing):
                     beating.cancel()
                     activity.heartbeat(lacked + 1)
+                    again = timedelta(seconds=_LEAVES_TO_OTHERS.delay_s(lacked + 1))
                 _log.warning("turn_put_off", saga_id=order.saga_id, reason=str(error))
-                raise ApplicationError(str(error), type=type(error).__name__) from None
+                raise ApplicationError(str(error), type=type(error).__name__, next_retry_delay=again) from None
             except Exception as error:  # noqa: BLE001 - told to Temporal without its text, which may quote values
                 _log.exception("driving_failed", saga_id=order.saga_id)
                 raise ApplicationError("internal error: see the worker's log", type=type(error).__name__) from None
