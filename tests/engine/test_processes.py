@@ -10,6 +10,8 @@ from typing import Any
 
 import anyio
 import pytest
+from tests.world.clock import ManualClock
+from tests.world.failing import LogAround
 from tests.world.reading import World
 from tests.world.scans import CountedScans
 from tests.world.server import ME, SETTINGS, Server, eventually, served
@@ -22,6 +24,7 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.domain.stranded import Attempt
 from saga_mcp.domain.values import OnError, Phase, StepState
 from saga_mcp.engine.port import SagaIdMistyped
+from saga_mcp.log.port import SagaLog
 
 
 @pytest.mark.case(70)
@@ -237,3 +240,61 @@ async def test_settings_of_a_saga_are_those_it_was_opened_with(world: World, dat
         await two.call("reserve", saga_id, item="a", mode="err_before")
         assert await two.state(saga_id) == "active"
     assert world.standing == []
+
+
+class CountedWakes(LogAround):
+    """How often somebody was told of a change, and how often a saga was read."""
+
+    def __init__(self, inner: SagaLog) -> None:
+        super().__init__(inner)
+        self.woken = self.loads = 0
+
+    async def wait_for_change(self, seen: int = 0) -> int:
+        change = await self.inner.wait_for_change(seen)
+        self.woken += 1
+        return change
+
+    async def load(self, saga_id: str) -> Saga:
+        self.loads += 1
+        return await self.inner.load(saga_id)
+
+
+def counted(kept: list[CountedWakes]) -> Callable[[SagaLog], SagaLog]:
+    def wrap(log: SagaLog) -> SagaLog:
+        kept.append(CountedWakes(log))
+        return kept[-1]
+
+    return wrap
+
+
+async def test_a_rollback_is_not_woken_by_its_own_appends(world: World, database: Path) -> None:
+    logs: list[CountedWakes] = []
+    async with served(database, wrap=counted(logs)) as server:
+        saga_id = await server.begin()
+        for number in range(20):
+            await server.call("reserve", saga_id, item=str(number))
+        before = logs[0].woken
+        assert (await server.abort(saga_id)).phase is Phase.COMPENSATED
+    assert world.standing == []
+    assert logs[0].woken - before < 5
+
+
+async def test_a_rollback_that_waits_looks_again_when_another_process_appends(world: World, database: Path) -> None:
+    logs: list[CountedWakes] = []
+    clock = ManualClock()
+    world.plan(release=["err_before", "ok"])
+    async with (
+        served(database, clock=clock, wrap=counted(logs)) as server,
+        served(database) as other,
+    ):
+        reply = await server.call("reserve", item="a")
+        async with anyio.create_task_group() as calls:
+            calls.start_soon(server.abort, reply.saga_id)
+            await clock.asleep_for(0.05)
+            for _ in range(3):  # what came before it waited is behind it then
+                before = logs[0].loads
+                await other.begin()
+                await eventually(lambda before=before: logs[0].loads > before)
+            clock.advance(0.06)
+            await server.until(reply.saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
+    assert len(world.sent("release")) == 2

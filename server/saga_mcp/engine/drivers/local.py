@@ -47,7 +47,7 @@ class LocalDriver:
         self._changed = anyio.Event()
         self._watched = anyio.Event()
         self._waiting = 0
-        """How many wait here for sagas that others drive."""
+        """How many wait here for a change: for sagas that others drive, and for something to be due."""
         self._stopping = False
 
     @property
@@ -80,7 +80,6 @@ class LocalDriver:
             drive.course.wake.set()
         elif self._shop.drives and not self._shop.otherwise and not self._stopping:
             drive = self._drives[saga_id] = _Drive()
-            self._watched.set()
             self._tasks.start_soon(self._run, saga_id, drive)
 
     async def rest(self, saga_id: str) -> None:
@@ -93,13 +92,13 @@ class LocalDriver:
             if not busy(await self._shop.log.load(saga_id)):
                 return
             if saga_id not in self._drives:
-                await self._until_changed(changed)
+                await self._until(changed, self._shop.settings.recovery_every_s)
 
-    async def _until_changed(self, changed: anyio.Event) -> None:
+    async def _until(self, changed: anyio.Event, within_s: float) -> None:
         self._waiting += 1
         self._watched.set()
         try:
-            await wait_for(changed, self._shop.settings.recovery_every_s, self._shop.clock)
+            await wait_for(changed, within_s, self._shop.clock)
         finally:
             self._waiting -= 1
 
@@ -133,10 +132,10 @@ class LocalDriver:
                 return  # somebody living drives it
             if look.acted:
                 continue
-            # What was appended after this look has set `wake` again.
+            # What was appended here after this look has set `wake` again; others wake their own drivers.
             if not busy(look.saga) and not course.beside and not course.wake.is_set():
                 return
-            await wait_for(course.wake, self._pause(look.again_in_s), self._shop.clock)
+            await self._until(course.wake, self._pause(look.again_in_s))
 
     def _pause(self, again_in_s: float) -> float:
         every_s = self._shop.settings.recovery_every_s
@@ -147,10 +146,14 @@ class LocalDriver:
     # --- everybody's sagas --------------------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        """Pass on that the log changed, by whatever process, to whoever waits here; most of the time that is nobody."""
+        """Pass on that the log changed, by whatever process, to whoever waits here; most of the time that is nobody.
+
+        Who begins to wait learns of what changed since the last look here, too. Who rolls back does not wait, and
+        has nothing from being told of each of its own appends.
+        """
         seen = 0
         while True:
-            if not self._drives and not self._waiting:
+            if not self._waiting:
                 self._watched = anyio.Event()
                 await self._watched.wait()
             try:
