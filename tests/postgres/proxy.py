@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 
 from saga_mcp.log.place import ServerPlace
 
+READY = b"Z\x00\x00\x00\x05"
+"""How the message begins with which a server ends each of its answers."""
 Watch = Callable[[bytes], None]
 """Is shown what a client sends, before it is passed on."""
 
@@ -27,6 +29,8 @@ class Proxy:
         self.swallows = False
         """Nothing goes through any more, in either direction, and nobody is told."""
         self.swallows_answers = False
+        self.answers: int | None = None
+        """How many times a server says to a new client that it is ready, the login included; then nothing comes."""
         self.on_send: Watch | None = None
 
     def cut(self) -> None:
@@ -70,6 +74,7 @@ class Proxy:
             to_server.transport.abort()
 
     async def _pass(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, asks: bool) -> None:
+        left = None if asks else self.answers
         while data := await reader.read(65536):
             if asks and self.on_send is not None:
                 self.on_send(data)
@@ -77,6 +82,10 @@ class Proxy:
                 await asyncio.sleep(self.delay_s)
             if self.swallows or (self.swallows_answers and not asks):
                 continue
+            if left is not None:
+                if left <= 0:
+                    continue
+                left -= data.count(READY)
             writer.write(data)
             await writer.drain()
 

@@ -17,10 +17,14 @@ from tests.world.server import eventually
 
 from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.log.place import ServerPlace
-from saga_mcp.log.port import AppendUnsettled
+from saga_mcp.log.port import AppendUnsettled, Claim
+from saga_mcp.log.sealing import Keyring
 from saga_mcp.log.sql import SqlSagaLog
+from saga_mcp.log.sql import log as log_module
+from saga_mcp.log.sql.opened import open_owned
 from saga_mcp.log.sql.postgres import connecting
 from saga_mcp.log.sql.postgres import database as module
+from saga_mcp.log.sql.postgres import session as session_module
 from saga_mcp.log.sql.postgres.database import PostgresDatabase
 
 
@@ -189,6 +193,68 @@ async def test_a_server_that_says_nothing_any_more_is_given_up(
         proxy.swallows = True
         asyncio.get_running_loop().call_later(1.0, lambda: setattr(proxy, "swallows", False))
         assert (await log.decide("sg-a", intending())).before.seq == 1
+
+
+@pytest.mark.parametrize("answers", [1, 2, 4, 6, 8])
+async def test_a_server_that_lets_us_in_and_says_nothing_more_is_given_up(
+    postgres: PostgresServer, server_place: ServerPlace, monkeypatch: pytest.MonkeyPatch, answers: int
+) -> None:
+    """As a pooler whose pool is used up does. The login is the first of the nine answers that it takes to be ready."""
+    monkeypatch.setattr(connecting, "CONNECT_WITHIN_S", 0.2)
+    monkeypatch.setattr(module, "CONNECT_WITHIN_S", 0.2)
+    monkeypatch.setattr(session_module, "ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr(log_module, "SETUP_WAIT_S", 0.5)
+    async with proxied(server_place, postgres.port) as (proxy, place), opened(place, busy_budget_s=0.5) as log:
+        await log.decide("sg-a", opening())
+        proxy.answers = answers
+        proxy.cut()
+        with anyio.fail_after(10):
+            with pytest.raises(LogUnavailable, match="does not answer"):
+                await log.load("sg-a")
+            with pytest.raises(LogUnavailable, match="does not answer"):
+                await log.decide("sg-a", intending())
+            proxy.answers = None
+            assert (await log.decide("sg-a", intending())).saga.seq == 2
+            assert (await log.load("sg-a")).seq == 2
+
+
+@pytest.mark.parametrize("answers", [1, 3, 6])
+async def test_a_session_that_hears_nothing_more_is_made_anew(
+    postgres: PostgresServer, server_place: ServerPlace, monkeypatch: pytest.MonkeyPatch, answers: int
+) -> None:
+    monkeypatch.setattr(connecting, "CONNECT_WITHIN_S", 0.2)
+    monkeypatch.setattr(session_module, "ANSWERS_WITHIN_S", 0.2)
+    monkeypatch.setattr(session_module, "PROBE_EVERY_S", 0.1)
+    async with (
+        proxied(server_place, postgres.port) as (proxy, place),
+        open_owned(place, Keyring()) as (log, owners),
+    ):
+        await log.paused("ledger")
+        proxy.answers = answers
+        proxy.cut()
+        await eventually(lambda: owners.standing is Claim.AWAITED)
+        proxy.answers = None
+        await eventually(lambda: owners.standing is Claim.HELD)
+
+
+async def test_looks_for_changes_while_the_server_is_away_leave_nothing_behind(
+    postgres: PostgresServer, server_place: ServerPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(log_module, "SETUP_WAIT_S", 0.0)
+    monkeypatch.setattr(module, "_LISTENS_WITHIN_S", 0.0)
+    async with proxied(server_place, postgres.port) as (proxy, place):
+        proxy.refuses = True
+        database = PostgresDatabase(place)
+        try:
+            async with SqlSagaLog.over(database) as log:
+                for _ in range(5):
+                    with pytest.raises(LogUnavailable):
+                        await log.wait_for_change(0)
+                proxy.refuses = False
+                assert await log.wait_for_change(0) >= 1
+                assert len(database.session._heard) == 1  # pyright: ignore[reportPrivateUsage]  # each costs every notice
+        finally:
+            await database.session.aclose()
 
 
 async def test_a_caller_that_gives_up_leaves_no_transaction_open(server_place: ServerPlace) -> None:

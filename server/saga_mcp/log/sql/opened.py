@@ -83,13 +83,12 @@ async def _owned_on_server(
     from saga_mcp.log.sql.postgres.owners import ServerOwners  # noqa: PLC0415 - see `_server`
 
     database = _server(place, keyring)
-    async with SqlSagaLog.over(database, keyring=keyring, outbox=outbox) as log:
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(database.session.aclose)  # after the last write
+        log = await stack.enter_async_context(SqlSagaLog.over(database, keyring=keyring, outbox=outbox))
         owners = ServerOwners(files, place.beside, database.session, log.read, serves=serves)
-        try:
-            await database.session.up(_CLAIMED_WITHIN_S)
-            yield log, owners
-        finally:
-            await database.session.aclose()
+        await database.session.up(_CLAIMED_WITHIN_S)
+        yield log, owners
 
 
 def look_at(place: LogPlace) -> LogInspection | ServerInspection:

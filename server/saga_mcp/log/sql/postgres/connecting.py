@@ -6,9 +6,11 @@ of the writer needs to hold from its start is taken with its BEGIN.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import socket
 import sys
+from collections.abc import Generator
 from typing import Any, Final
 
 import asyncpg
@@ -21,6 +23,7 @@ from sqlalchemy.util import await_
 from saga_mcp.log.sql.trouble import NOTHING, LogNotAllowed
 
 CONNECT_WITHIN_S: Final = 5.0
+"""How long a server may take for each part of connecting; one may let us in, and then say nothing more."""
 READS: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 EACH_SEES_ALL: Final = "BEGIN ISOLATION LEVEL READ COMMITTED"
 """Each statement sees what was committed before it."""
@@ -39,6 +42,19 @@ _SETTINGS: Final = (
 )
 
 
+@contextlib.contextmanager
+def answering(raw: Any, within_s: float) -> Generator[None]:  # noqa: ANN401 - asyncpg's own, see `connect_raw`
+    """End a connection whose server lets the block wait for longer: whatever waits for it fails then.
+
+    Not a cancellation, which would be made use of once, and then wait for the answer to a ROLLBACK.
+    """
+    watchdog = asyncio.get_running_loop().call_later(within_s, raw.terminate)
+    try:
+        yield
+    finally:
+        watchdog.cancel()
+
+
 def writes(key: int) -> str:
     """How a transaction of the writer begins: as if all ran one after the other, and known by `key` until its end.
 
@@ -55,8 +71,10 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        self._watchdogs: dict[Any, asyncio.TimerHandle] = {}
+        """What ends connections with which SQLAlchemy has not made itself acquainted in time."""
         self._engine = create_async_engine(
-            "postgresql+asyncpg://", async_creator=self.connect_raw, poolclass=NullPool, isolation_level="AUTOCOMMIT"
+            "postgresql+asyncpg://", async_creator=self._watched, poolclass=NullPool, isolation_level="AUTOCOMMIT"
         )
         sync = self._engine.sync_engine
         event.listen(sync, "begin", _begin)
@@ -66,6 +84,7 @@ class Server:
     async def connect(self, begin: str) -> AsyncConnection:
         """A connection whose transactions begin with the statements `begin`."""
         connection = await self._engine.connect()
+        self._watchdogs.pop(await driver_connection(connection)).cancel()
         return await connection.execution_options(saga_begin=begin)
 
     async def connect_raw(self) -> Any:  # noqa: ANN401 - asyncpg's own, which the stubs call by another name
@@ -83,11 +102,26 @@ class Server:
             ) from error
         try:
             _notice_silence(raw)
-            await raw.execute(_SETTINGS)
+            with answering(raw, CONNECT_WITHIN_S):
+                await raw.execute(_SETTINGS)
         except BaseException:
             raw.terminate()
             raise
         return raw
+
+    async def _watched(self) -> Any:  # noqa: ANN401 - see above
+        raw = await self.connect_raw()
+        self._watchdogs[raw] = asyncio.get_running_loop().call_later(CONNECT_WITHIN_S, self._give_up, raw)
+        return raw
+
+    def _give_up(self, raw: Any) -> None:  # noqa: ANN401 - see above
+        del self._watchdogs[raw]
+        raw.terminate()
+
+
+async def driver_connection(connection: AsyncConnection) -> Any:  # noqa: ANN401 - asyncpg's, behind SQLAlchemy's back
+    """The driver's own connection."""
+    return (await connection.get_raw_connection()).driver_connection
 
 
 def run(connection: Connection, text: str) -> str:

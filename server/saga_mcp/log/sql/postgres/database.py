@@ -18,7 +18,17 @@ from saga_mcp.log.port import Append
 from saga_mcp.log.sealing import Keyring
 from saga_mcp.log.sql import keeping
 from saga_mcp.log.sql.postgres import schema, trouble
-from saga_mcp.log.sql.postgres.connecting import BY_INDEX, EACH_SEES_ALL, READS, Server, run, writes
+from saga_mcp.log.sql.postgres.connecting import (
+    BY_INDEX,
+    CONNECT_WITHIN_S,
+    EACH_SEES_ALL,
+    READS,
+    Server,
+    answering,
+    driver_connection,
+    run,
+    writes,
+)
 from saga_mcp.log.sql.postgres.living import lock_of
 from saga_mcp.log.sql.postgres.readers import Readers
 from saga_mcp.log.sql.postgres.session import CHANNEL, Session
@@ -46,6 +56,7 @@ class PostgresDatabase:
         self._server = Server(place.url)
         self._telling = False
         self._was_ready = False
+        self._listens = False
         self.session = Session(self._server, self._ready, self.translate)
 
     @property
@@ -118,7 +129,9 @@ class PostgresDatabase:
             if by != self._writer_id:
                 announce()
 
-        self.session.hear(heard)
+        if not self._listens:
+            self._listens = True
+            self.session.hear(heard)
         self.session.start()
         await self.session.up(_LISTENS_WITHIN_S)
 
@@ -161,9 +174,13 @@ class PostgresDatabase:
         """A connection that can be used: the schema is this code's, and the keys that it needs are here."""
         connection = await self._server.connect(READS)
         try:
-            if not await connection.run_sync(schema.is_current, self.name):
-                await self._make_current()
-            self._keyring.require(await connection.run_sync(schema.keys_used))
+            raw = await driver_connection(connection)
+            with answering(raw, CONNECT_WITHIN_S):
+                is_current = await connection.run_sync(schema.is_current, self.name)
+            if not is_current:
+                await self._make_current()  # takes as long as there is to migrate
+            with answering(raw, CONNECT_WITHIN_S):
+                self._keyring.require(await connection.run_sync(schema.keys_used))
             self._was_ready = True
             return await connection.execution_options(saga_begin=begin)
         except BaseException:

@@ -13,13 +13,14 @@ from saga_mcp.log.inspection import ServerInspection
 from saga_mcp.log.owners import LivingOwner
 from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.sql.postgres import living
-from saga_mcp.log.sql.postgres.connecting import READS, Server
+from saga_mcp.log.sql.postgres.connecting import READS, Server, answering, driver_connection
 from saga_mcp.log.sql.postgres.session import Session
 from saga_mcp.log.sql.postgres.task import discard
 from saga_mcp.log.sql.postgres.trouble import translate
 from saga_mcp.log.sql.tables import EPOCH
 from saga_mcp.log.sql.worker import Busy, T, Work
 
+_LOOKS_WITHIN_S = 30.0
 _LOOKED = (
     "SELECT current_setting('server_version'), pg_database_size(current_database()), pg_is_in_recovery(), "
     "to_regclass('saga_log_meta') IS NOT NULL, current_setting('fsync'), current_setting('full_page_writes'), "
@@ -60,7 +61,8 @@ async def _sees_session(place: ServerPlace) -> None:
     raw = None
     try:
         raw = await server.connect_raw()
-        await Session.refuse_pooler(server, raw)
+        with answering(raw, _LOOKS_WITHIN_S):
+            await Session.refuse_pooler(server, raw)
     except Exception as error:
         raise _named(error, place) from error
     finally:
@@ -72,7 +74,8 @@ async def _over_connection(place: ServerPlace, work: Work[T]) -> T:
     connection = None
     try:
         connection = await Server(place.url).connect(READS)
-        return await connection.run_sync(work)
+        with answering(await driver_connection(connection), _LOOKS_WITHIN_S):
+            return await connection.run_sync(work)
     except Exception as error:
         raise _named(error, place) from error
     finally:

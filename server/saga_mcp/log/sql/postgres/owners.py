@@ -5,8 +5,9 @@ lock shows all others that it lives, and is gone with the connection, however th
 same machine whether it was the process that ended. So a loss is proved on the same machine, and assumed elsewhere.
 
 A connection may end while its process lives: the network, a pooler, a restart of the server. So a lock that is free is
-watched for a moment before anything follows from it, and longer where the server was started anew, which ends all
-connections at once. Its process takes it again meanwhile, under the same id.
+watched for a moment before anything follows from it, and longer where the server was started anew, or where the watcher
+has lost its own connection too: what ends all connections at once tells nothing of one process. Its process takes the
+lock again meanwhile, under the same id.
 """
 
 from __future__ import annotations
@@ -35,10 +36,14 @@ T = TypeVar("T")
 HOLDS_ON_S: Final = 1.5
 """How long a process goes on without its lock: less than others wait before they draw anything from that."""
 FREE_FOR_S: Final = 3.0
-RESTARTED_FOR_S: Final = 15.0
+ALL_LOST_FOR_S: Final = 15.0
 LEASE_S: Final = 30.0
 """A process whose row has not moved for so long drives nothing (S10.5); it moves it every few seconds."""
 _FORGOTTEN_S: Final = 7 * 86400.0
+_STILL_FOR_S: Final = 600.0
+"""How long a row of a process that was started before that shows no sign of life before it is cleared away."""
+_CLOCKS_S: Final = 60.0
+"""How far the clocks of machines may be apart."""
 _SEEN_FOR_S: Final = 0.5
 """How long it is not asked again whether a living process lives."""
 
@@ -47,7 +52,15 @@ _NOTE: Final = (
     "VALUES ($1, $2, $3, $4, $5, $6, $7, $8, pg_postmaster_start_time()::text, 0) "
     "ON CONFLICT (id) DO UPDATE SET server_started = EXCLUDED.server_started, beats = saga_owner.beats + 1"
 )
-_FORGET: Final = f"DELETE FROM saga_owner WHERE started_at < $1 AND lock NOT IN ({living.HELD})"  # noqa: S608 - our words
+_OLD: Final = f"SELECT id, beats FROM saga_owner WHERE started_at < $1 AND lock NOT IN ({living.HELD})"  # noqa: S608 - our words
+_FORGET: Final = (
+    "DELETE FROM saga_owner WHERE (id, beats) IN (SELECT * FROM unnest($1::text[], $2::int[])) "  # noqa: S608 - our words
+    f"AND lock NOT IN ({living.HELD})"
+)
+_LEAVE: Final = (
+    "DELETE FROM saga_owner WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM saga WHERE open AND updated_at >= $2)"
+)
+"""A saga that is open and has changed since may name this process, whose row proves that it has ended (S3.5, S8.1)."""
 _FREE: Final = (
     "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted "
     "AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) "
@@ -81,7 +94,11 @@ class ServerOwners:
         self._serves = serves
         self._started_at = time.time()
         self._lost_at = -math.inf
-        self._free_since: dict[str, float] = {}
+        self._free_since: dict[str, tuple[int, float]] = {}
+        """How far rows had moved whose locks are free, and since when that is known, by id."""
+        self._old: list[tuple[str, int]] = []
+        """Rows to be cleared away, if they have not moved when it is looked again."""
+        self._old_at = -math.inf
         self._beats: dict[str, tuple[int, float]] = {}
         """How far others' rows have moved, and since when, by id."""
         self._seen: dict[str, float] = {}
@@ -140,14 +157,18 @@ class ServerOwners:
             return self._moving(owner, row)  # also one that has lost its lock: it is here, and takes it again
         if row is None:
             return Life.UNSEEN  # its row was cleared away long after its end
-        if row.place == self._place:
-            return Life.DEAD
         if row.held:
             self._free_since.pop(owner, None)
             return self._moving(owner, row)
+        if row.place == self._place:
+            return Life.DEAD
         now = time.monotonic()
-        grace_s = FREE_FOR_S if row.server_started == row.server_now else RESTARTED_FOR_S
-        return Life.UNSEEN if now - self._free_since.setdefault(owner, now) >= grace_s else Life.LIVES
+        beats, since = self._free_since.get(owner, (row.beats, now))
+        if beats != row.beats:
+            since = now  # it has had its lock meanwhile
+        self._free_since[owner] = row.beats, since
+        grace_s = FREE_FOR_S if row.server_started == row.server_now else ALL_LOST_FOR_S
+        return Life.UNSEEN if now >= max(since + grace_s, self._lost_at + ALL_LOST_FOR_S) else Life.LIVES
 
     def _moving(self, owner: str, row: OwnerRow | None) -> Life:
         now, beats = time.monotonic(), -1 if row is None else row.beats
@@ -164,18 +185,24 @@ class ServerOwners:
         await raw.execute("SELECT pg_advisory_lock($1)", lock)
         facts = (self.me, lock, self._place, socket.gethostname(), os.getpid(), EPOCH, self._serves, self._started_at)
         await raw.execute(_NOTE, *facts)
-        await raw.execute(_FORGET, time.time() - _FORGOTTEN_S)
+        self._old_at, self._old = time.monotonic(), await self._old_rows(raw)
 
     async def _beat(self, raw: Any) -> None:  # noqa: ANN401 - see above
         if await raw.execute(_BEAT, self.me, lock_of(self.me)) != "UPDATE 1":
             raise ConnectionResetError("the lock or the row of this process is gone")
+        if time.monotonic() >= self._old_at + _STILL_FOR_S:
+            await raw.execute(_FORGET, [owner for owner, _ in self._old], [beats for _, beats in self._old])
+            self._old_at, self._old = time.monotonic(), await self._old_rows(raw)
+
+    async def _old_rows(self, raw: Any) -> list[tuple[str, int]]:  # noqa: ANN401 - see above
+        return [(row[0], row[1]) for row in await raw.fetch(_OLD, time.time() - _FORGOTTEN_S)]
 
     def _lost(self) -> None:
         self._lost_at = time.monotonic()
 
     async def leave(self, raw: Any) -> None:  # noqa: ANN401 - see above
-        """Clear away what says that this process was here."""
-        await raw.execute("DELETE FROM saga_owner WHERE id = $1", self.me)
+        """Clear away what says that this process was here, where nobody can need that any more."""
+        await raw.execute(_LEAVE, self.me, self._started_at - _CLOCKS_S)
 
 
 def _rows(connection: Connection, ids: Collection[str]) -> list[OwnerRow]:

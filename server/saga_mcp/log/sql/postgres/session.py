@@ -14,7 +14,7 @@ from typing import Any, Final
 import structlog
 
 from saga_mcp.domain.errors import LogUnavailable
-from saga_mcp.log.sql.postgres.connecting import Server
+from saga_mcp.log.sql.postgres.connecting import Server, answering
 from saga_mcp.log.sql.postgres.trouble import pooled
 from saga_mcp.log.sql.trouble import LogPooled
 from saga_mcp.log.sql.worker import Busy
@@ -107,7 +107,7 @@ class Session:
             try:
                 await self._ready()
                 raw = await self._server.connect_raw()
-                async with asyncio.timeout(ANSWERS_WITHIN_S):
+                with answering(raw, ANSWERS_WITHIN_S):
                     await self._begin(raw)
                 failures = 0
                 await self._use(raw)
@@ -167,24 +167,26 @@ class Session:
             return  # it is the server itself that answers
         other = await server.connect_raw()
         try:
-            for _ in range(_POOLER_ROUNDS):
-                async with other.transaction():  # takes a session of the pool; which one did we have?
-                    await other.fetchval("SELECT 1")
-                    if await raw.fetchval(_SESSION) != session:
-                        raise LogPooled(pooled())
+            with answering(other, ANSWERS_WITHIN_S):
+                for _ in range(_POOLER_ROUNDS):
+                    async with other.transaction():  # takes a session of the pool; which one did we have?
+                        await other.fetchval("SELECT 1")
+                        if await raw.fetchval(_SESSION) != session:
+                            raise LogPooled(pooled())
         except BufferError as error:  # the driver reads the answer to a statement that another session has prepared
             raise LogPooled(pooled()) from error
         finally:
             other.terminate()
 
     async def _use(self, raw: Any) -> None:  # noqa: ANN401 - see above
-        pid = await raw.fetchval(_SESSION)
+        with answering(raw, ANSWERS_WITHIN_S):
+            pid = await raw.fetchval(_SESSION)
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(PROBE_EVERY_S):
                     await self._ended.wait()
                 return
-            async with asyncio.timeout(ANSWERS_WITHIN_S):
+            with answering(raw, ANSWERS_WITHIN_S):
                 if await raw.fetchval(_SESSION) != pid:
                     raise LogPooled(pooled())
                 if self._claim is not None:

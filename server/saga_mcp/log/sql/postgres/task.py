@@ -17,6 +17,7 @@ import anyio
 from sqlalchemy import Connection
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from saga_mcp.log.sql.postgres.connecting import answering, driver_connection
 from saga_mcp.log.sql.trouble import LogClosed
 from saga_mcp.log.sql.worker import CLOSE_WITHIN_S, HARMLESS, Translate, Work
 
@@ -112,12 +113,8 @@ class ConnectionTask:
             self._failures += 1
             self._connection = await self._connect()
             self._failures = 0
-        raw = await _driver_connection(self._connection)
-        watchdog = asyncio.get_running_loop().call_later(self._answers_within_s, raw.terminate)
-        try:
+        with answering(await driver_connection(self._connection), self._answers_within_s):
             return await self._connection.run_sync(work)
-        finally:
-            watchdog.cancel()
 
     def _is_closed(self) -> bool:
         return self._connection is not None and is_closed(self._connection)
@@ -141,10 +138,6 @@ async def discard(connection: AsyncConnection) -> None:
     """End a connection, whatever state it is in: what was open on it is undone by the server."""
     with contextlib.suppress(Exception):  # closing is all that is left to do with it
         if not is_closed(connection):
-            (await _driver_connection(connection)).terminate()
+            (await driver_connection(connection)).terminate()
     with contextlib.suppress(Exception):
         await connection.close()
-
-
-async def _driver_connection(connection: AsyncConnection) -> Any:  # noqa: ANN401 - asyncpg's, behind SQLAlchemy's back
-    return (await connection.get_raw_connection()).driver_connection
