@@ -36,7 +36,7 @@ from saga_mcp.domain.values import ItemKind, JsonObject, JsonValue, Kind, PartAc
 from saga_mcp.edge.server import build_server
 from saga_mcp.engine.port import Answer, Caller, CallReply, EngineSettings, Receipt, Relay
 from saga_mcp.engine.waiting import OnProgress
-from saga_mcp.log.port import SagaRow
+from saga_mcp.log.port import Claim, SagaRow
 from saga_mcp.tools.answer_rules import AnswerRules
 from saga_mcp.tools.pair import Pair, UndoEntry
 from saga_mcp.tools.port import (
@@ -151,7 +151,7 @@ class Script:
     reply: CallReply | Exception | Callable[[], Awaitable[CallReply]] = field(default_factory=CallReply)
     state: Saga | Exception = field(default_factory=lambda: Saga(id=SAGA_ID))
     rows: Sequence[SagaRow] = ()
-    works: bool = True
+    standing: Claim = Claim.HELD
     driver_trouble: str = ""
     settings: EngineSettings = field(default_factory=lambda: EngineSettings(realm="test"))
     asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list[tuple[str, dict[str, Any]]])

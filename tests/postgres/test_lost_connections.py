@@ -10,12 +10,13 @@ from contextlib import asynccontextmanager
 
 import anyio
 import pytest
-from tests.log.decisions import intending, opening, succeeding
+from tests.log.decisions import committing, intending, opening, succeeding
 from tests.postgres.proxy import Proxy, proxied
 from tests.postgres.server import PostgresServer, sql
 from tests.world.server import eventually
 
 from saga_mcp.domain.errors import LogUnavailable
+from saga_mcp.domain.pausing import Pause
 from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import AppendUnsettled, Claim
 from saga_mcp.log.sealing import Keyring
@@ -117,6 +118,65 @@ async def test_a_commit_of_unknown_outcome_is_asked_after_once_the_server_can_be
         proxy.on_send, proxy.refuses, proxy.swallows_answers = None, False, False
         assert await log.stored(unsettled.value.append)
         assert (await log.load("sg-a")).seq == 2
+
+
+def _losing_a_commit(proxy: Proxy, words: bytes) -> None:
+    """Let the next transaction with these words in it take place, and the answer to its COMMIT get lost."""
+    writes = False
+
+    def lose(data: bytes) -> None:
+        nonlocal writes
+        writes = writes or words in data
+        if writes and b"COMMIT" in data:
+            proxy.on_send = None
+            proxy.swallows_answers = True
+            asyncio.get_running_loop().call_later(0.2, end)
+
+    def end() -> None:
+        proxy.cut()
+        proxy.swallows_answers = False
+
+    proxy.on_send = lose
+
+
+async def test_what_is_done_beside_the_decisions_and_got_no_answer_is_reported_as_done(
+    postgres: PostgresServer, server_place: ServerPlace
+) -> None:
+    async with (
+        opened(server_place) as direct,
+        proxied(server_place, postgres.port) as (proxy, place),
+        opened(place) as log,
+    ):
+        await direct.decide("sg-a", opening())
+        await direct.decide("sg-a", committing)
+        await log.pause("ops", Pause(tool="t.put", by="ada", note="", at=1.0))
+        _losing_a_commit(proxy, b"DELETE FROM saga_pause")
+        assert await log.resume("ops", "t.put")
+        assert await direct.paused("ops") == {}
+        assert not await log.resume("ops", "t.put")
+        _losing_a_commit(proxy, b"INSERT INTO saga_tombstone")
+        assert await log.prune("sg-a", alerts_too=True) == ""
+        assert proxy.on_send is None
+        assert await log.prune("sg-a", alerts_too=True) == "it is gone already"
+
+
+async def test_what_is_done_beside_the_decisions_is_not_said_to_have_failed_where_nobody_knows(
+    postgres: PostgresServer, server_place: ServerPlace
+) -> None:
+    async with proxied(server_place, postgres.port) as (proxy, place), opened(place, busy_budget_s=0.3) as log:
+        await log.paused("ops")
+
+        def lose(data: bytes) -> None:
+            if b"COMMIT" in data and not proxy.refuses:
+                proxy.refuses = proxy.swallows_answers = True
+                asyncio.get_running_loop().call_later(0.1, proxy.cut)
+
+        await log.resume("ops", "t.put")  # the writer has its connection
+        proxy.on_send = lose
+        with pytest.raises(LogUnavailable, match="it is not known whether that was stored") as unknown:
+            await log.pause("ops", Pause(tool="t.put", by="ada", note="", at=1.0))
+        assert "nothing was stored" not in str(unknown.value)
+        assert sql(server_place.url, "SELECT tool FROM saga_pause") == "t.put"
 
 
 async def test_what_is_said_not_to_be_stored_does_not_get_there_later(

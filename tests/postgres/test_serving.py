@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
+from pathlib import Path
+
+import anyio
+import httpx2
 import pytest
 from tests.e2e.product import Product
-from tests.postgres.server import sql
+from tests.http.serving import serving
+from tests.postgres.proxy import proxied
+from tests.postgres.server import PostgresServer, sql
 
 from saga_mcp.log.place import ServerPlace
 
@@ -23,6 +30,29 @@ async def test_a_saga_is_kept_in_the_database_and_undone_from_there(
         assert (await two.call("saga_abort", saga_id=saga_id)).state == "compensated"
     assert product.world.order == ["reserve(a)", "hold(b)", "unhold(b)", "release(a)"]
     assert sql(server_place.url, "SELECT phase FROM saga") == "compensated"
+
+
+async def test_a_server_whose_database_is_away_is_not_ready_and_asks_nobody_to_restart_it(
+    tmp_path: Path, postgres: PostgresServer, server_place: ServerPlace
+) -> None:
+    async with (
+        proxied(server_place, postgres.port) as (proxy, place),
+        serving(Product(tmp_path, url=place.url)) as server,
+        httpx2.AsyncClient() as http,
+    ):
+        assert (await http.get(f"{server.base}/readyz")).is_success
+        proxy.refuses = True
+        proxy.cut()
+        said = ""
+        with anyio.fail_after(10):
+            while "be reached" not in said:
+                answer = await http.get(f"{server.base}/readyz", timeout=10)
+                said = answer.text if answer.status_code == HTTPStatus.SERVICE_UNAVAILABLE else ""
+        assert "nothing to restart" in said
+        proxy.refuses = False
+        with anyio.fail_after(10):
+            while not (await http.get(f"{server.base}/readyz", timeout=10)).is_success:
+                pass
 
 
 @pytest.mark.slow

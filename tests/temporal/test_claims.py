@@ -96,7 +96,7 @@ async def test_a_worker_whose_claim_is_lost_takes_no_more_turns(database: Path) 
         with pytest.raises(LogUnavailable, match="the claim is awaited"):
             await one.errands.take_turn("sg-1", {})
         await one.owners.say(None)
-        one.owners._said = Claim.LOST  # pyright: ignore[reportPrivateUsage]  # asked once more, and then no more
+        one.owners.standing_is(Claim.LOST)
         with anyio.fail_after(10):
             await one.errands.stopping.wait()
 

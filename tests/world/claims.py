@@ -38,9 +38,14 @@ class Said:
     def mark(self) -> Path:
         return self._owners.mark()
 
+    def standing_is(self, claim: Claim | None) -> None:
+        """Let it be so, or as it really is."""
+        self._said = claim
+
     async def say(self, claim: Claim | None) -> None:
-        """Let it be so, or as it really is, and return once it was asked after a few times."""
-        self._said, asked = claim, self._asked
+        """The same, and return once it was asked after a few times."""
+        self.standing_is(claim)
+        asked = self._asked
         with anyio.fail_after(10):
             while self._asked < asked + 3:  # noqa: ASYNC110 - whoever asks tells nobody
                 await anyio.sleep(0.01)

@@ -21,6 +21,7 @@ from saga_mcp.edge.http.gate import Callers, Gate
 from saga_mcp.edge.http.serving import Stopping, listen, serve_http
 from saga_mcp.edge.http.web import PATH, manager_of, web_of
 from saga_mcp.edge.server import build_server
+from saga_mcp.log.port import Claim
 from saga_mcp.tools.port import Catalogue
 
 Around = Callable[[Catalogue], Catalogue]
@@ -29,6 +30,11 @@ DEFAULT = "127.0.0.1:8000"
 _PORT = 8000
 _MOST = 65535
 _READY_WITHIN_S = 2.0
+_UNREADY = {
+    Claim.HELD: "",
+    Claim.AWAITED: "the database of the saga log cannot be reached: calls are refused until it can, nothing to restart",
+    Claim.LOST: "others have taken over what this process drove: restart it",
+}
 _ADDRESS = re.compile(
     r"(?:(?P<host>[A-Za-z_][\w.-]*|\d+(?:\.\d+){3})|\[(?P<v6>[0-9A-Fa-f:.]+)\])?(?::(?P<port>\d{1,5}))?|(?P<alone>\d{1,5})"
 )
@@ -104,8 +110,8 @@ async def serve(
             async def ready() -> str:
                 if stopping.begun:
                     return "stopping"
-                if not opened.engine.works:
-                    return "others have taken over what this process drove: restart it"
+                if unready := _UNREADY[opened.engine.standing]:
+                    return unready
                 with anyio.move_on_after(_READY_WITHIN_S):
                     try:
                         await opened.log.paused(loaded.settings.realm)

@@ -171,8 +171,8 @@ def _by(caller: Caller) -> str:
 
 
 def _told_of_rollback(desk: Desk, look: Look) -> types.CallToolResult:
-    if look.saga.phase is Phase.COMPENSATING and not desk.service.works:
-        return refusal("log_unavailable", wording.abort_only_recorded(look.saga), look=look)
+    if look.saga.phase is Phase.COMPENSATING and (idles := refusals.idles(desk.service.standing)):
+        return refusal("log_unavailable", refusals.abort_only_recorded(look.saga.id, idles), look=look)
     if look.saga.phase is Phase.COMPENSATING and not look.needs_person and desk.service.driver_trouble:
         return refusal("driver_unavailable", refusals.not_driven(look.saga.id, desk.service.driver_trouble), look=look)
     text = wording.trailing(look, 0, desk.names)
@@ -221,7 +221,7 @@ async def _status(desk: Desk, given: Mapping[str, JsonValue], caller: Caller) ->
         deadline(look, desk.service.settings),
         residues=desk.residues,
         after_step=arguments.after_step,
-        stopped=not desk.service.works,
+        idles=refusals.idles(desk.service.standing),
         overdue=await desk.service.overdue(saga) if saga.running else (),
     )
     return control_reply(_json(view), view, look=look)

@@ -23,7 +23,7 @@ from saga_mcp.edge.service import SagaService
 from saga_mcp.engine.port import Answer, Caller, CallReply, EngineSettings, Receipt, Relay, named_saga
 from saga_mcp.engine.recent import Recent
 from saga_mcp.engine.waiting import OnProgress
-from saga_mcp.log.port import SagaRow
+from saga_mcp.log.port import Claim, SagaRow
 from saga_mcp.tools.unsent import InvalidArguments
 
 
@@ -80,9 +80,9 @@ class OwnedSagas:
         return self._service.driver_trouble
 
     @property
-    def works(self) -> bool:
+    def standing(self) -> Claim:
         """See `Engine`."""
-        return self._service.works
+        return self._service.standing
 
     async def call(
         self,

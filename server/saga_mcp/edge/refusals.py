@@ -7,8 +7,22 @@ from saga_mcp.domain.errors import CommitRefused, SagaQuarantined
 from saga_mcp.edge.clean import escape
 from saga_mcp.edge.wording import Names
 from saga_mcp.engine.port import Relay
+from saga_mcp.log.port import Claim
 
 _LONGEST_REFUSAL = 2_000
+
+_IDLES = {
+    Claim.HELD: "",
+    Claim.AWAITED: (
+        "The database of the saga log cannot be reached from this server now. Until it can, calls are refused and "
+        "nothing is undone here; what is recorded goes on by itself then, and nothing has to be restarted. Look again "
+        "with saga_status in a minute."
+    ),
+    Claim.LOST: (
+        "This server does nothing more: the file that shows other processes that it lives was removed. What is due is "
+        "recorded. Tell the user to restart the server; the next one goes on."
+    ),
+}
 
 
 def refused(error: Exception, rename: Names) -> str:
@@ -61,6 +75,16 @@ def unknown_argument(name: str, nearest: str) -> str:
 def log_unavailable(reason: str) -> str:
     """The saga log cannot be used; what it says tells what was not stored and not sent, and what to do."""
     return escape(f"{reason[:1].upper()}{reason[1:]}")
+
+
+def idles(standing: Claim) -> str:
+    """Why this server does nothing that is due now; empty: it does."""
+    return _IDLES[standing]
+
+
+def abort_only_recorded(saga_id: str, why: str) -> str:
+    """The answer of an abort that this process does not carry out now, because of what `idles` says."""
+    return f"[saga {saga_id} NOT UNDONE YET: the abort is recorded. {why}]"
 
 
 def not_driven(saga_id: str, reason: str) -> str:

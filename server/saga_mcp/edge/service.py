@@ -9,7 +9,7 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.engine.port import Answer, Caller, CallReply, EngineSettings, Receipt, Relay
 from saga_mcp.engine.waiting import OnProgress
-from saga_mcp.log.port import SagaRow
+from saga_mcp.log.port import Claim, SagaRow
 
 
 class SagaService(Protocol):
@@ -21,8 +21,8 @@ class SagaService(Protocol):
         ...
 
     @property
-    def works(self) -> bool:
-        """Whether this process still does what is due."""
+    def standing(self) -> Claim:
+        """Whether this process does what is due."""
         ...
 
     @property

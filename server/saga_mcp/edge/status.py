@@ -52,16 +52,17 @@ def saga_view(
     *,
     residues: Names = lambda _: "",
     after_step: int = 0,
-    stopped: bool = False,
+    idles: str = "",
     overdue: Sequence[int] = (),
 ) -> JsonObject:
     """One saga, with the page of its steps that begins after `after_step`, and what becomes of it by itself.
 
-    `stopped`: this server does nothing that is due any more. `overdue`: steps that another process says nothing of.
+    `idles`: why this server does nothing that is due now; empty: it does. `overdue`: steps that another process says
+    nothing of.
     """
     saga = look.saga
     due = busy(saga)
-    moves = [wording.STOPPED] if stopped and due else wording.next_moves(look, names, busy=due, deadline=deadline)
+    moves = [idles] if idles and due else wording.next_moves(look, names, busy=due, deadline=deadline)
     if overdue:
         moves = [hangs(overdue), *moves]
     items_page, items_left = _page(look.items, lambda item: _item(saga, item, names), _LIST_BYTES)

@@ -285,17 +285,6 @@ def back_at(look: Look, name: str, deadline: str) -> str:
     return f"[saga {look.saga.id} open: {_sentences(said, deadline)}]"
 
 
-STOPPED = (
-    "This server does nothing more: the file that shows other processes that it lives was removed. What is due is "
-    "recorded. Tell the user to restart the server; the next one goes on."
-)
-
-
-def abort_only_recorded(saga: Saga) -> str:
-    """The answer of an abort that this process does not carry out."""
-    return f"[saga {saga.id} NOT UNDONE YET: the abort is recorded. {STOPPED}]"
-
-
 def abort_deferred(saga: Saga, names: Names) -> str:
     """The answer of an abort that has to wait for a pivot (S7.1)."""
     step = _named(saga.step(saga.pivot), names)

@@ -56,7 +56,7 @@ from saga_mcp.engine.undo_probing import UndoProbing
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, DriverFactory, Workshop
 from saga_mcp.log.outbox import Outbox
-from saga_mcp.log.port import Decided, Owners, SagaLog, SagaRow
+from saga_mcp.log.port import Claim, Decided, Owners, SagaLog, SagaRow
 from saga_mcp.tools.hidden import asks, pair_for
 from saga_mcp.tools.port import Arguments, Catalogue, Landed, Tool, ToolAnswer
 
@@ -88,9 +88,9 @@ class Engine:
         return self._shop.settings
 
     @property
-    def works(self) -> bool:
-        """Whether this process still does what is due: others take over from one that they do not see."""
-        return self._shop.claimed
+    def standing(self) -> Claim:
+        """Whether others see that this process lives: it does what is due only while they do (S3.5)."""
+        return self._shop.owners.standing
 
     @property
     def driven_otherwise(self) -> str:

@@ -169,7 +169,9 @@ def prune(connection: Connection, reads: Reads, rows: EventRows, saga_id: str, n
     try:
         checked = check_saga(connection, reads, rows, saga_id)
         if checked is None:
-            return _GONE
+            ours = tombstone.c.id == saga_id, tombstone.c.pruned_at == now  # of a COMMIT that got no answer
+            with connection.begin():
+                return _GONE if connection.execute(select(tombstone.c.id).where(*ours)).first() is None else ""
         if not checked.as_written:
             return CHANGED
         with connection.begin():

@@ -289,11 +289,12 @@ class SqlSagaLog:
 
     async def resume(self, realm: str, tool: str) -> bool:
         """See `SagaLog.resume`."""
+        was = tool in await self.paused(realm)  # what is run again after a COMMIT without an answer finds it gone
         resumed = await self._writer.aside(
             lambda connection: pauses.drop(connection, self._database.alone, realm, tool)
         )
         self._tell()
-        return resumed
+        return was or resumed
 
     async def paused(self, realm: str) -> Mapping[str, Pause]:
         """See `SagaLog.paused`."""

@@ -19,11 +19,16 @@ CLOSE_WITHIN_S: Final = 5.0
 
 
 class Busy(Exception):
-    """Nothing is stored, and the same work may succeed a moment later: a lock is taken, or the connection is lost."""
+    """The same work may succeed a moment later: a lock is taken, or the connection is lost. Nothing is stored.
 
-    def __init__(self, given_up: Callable[[float], LogUnavailable]) -> None:
+    But where it was the COMMIT that got no answer: then nobody knows.
+    """
+
+    def __init__(self, given_up: Callable[[float], LogUnavailable], *, unsettled: bool = False) -> None:
         self.given_up = given_up
         """What it comes to after so many seconds."""
+        self.unsettled = unsettled
+        """Whether it may be stored after all."""
         super().__init__()
 
 

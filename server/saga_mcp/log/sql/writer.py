@@ -25,7 +25,7 @@ from saga_mcp.log.port import Append, AppendUnsettled, Decide, Decided
 from saga_mcp.log.sql.batch import Batches, CommitUnsettled, Outcome
 from saga_mcp.log.sql.database import Database
 from saga_mcp.log.sql.reads import was_stored
-from saga_mcp.log.sql.trouble import NOTHING, LogClosed, StatementRefused
+from saga_mcp.log.sql.trouble import NOTHING, LogClosed, LogUnreachable, StatementRefused
 from saga_mcp.log.sql.worker import CLOSE_WITHIN_S, Busy, Work, Worker
 
 LARGEST_BATCH = 256
@@ -111,19 +111,30 @@ class Writer:
         return await self.aside(lambda connection: self._batches.observe(connection, realm, seen, seconds))
 
     async def aside(self, work: Callable[[Connection], T]) -> T:
-        """Do something small in a transaction of its own, beside the decisions."""
+        """Do something small in a transaction of its own, beside the decisions.
+
+        It runs again where its COMMIT got no answer, so what it returns must be the same for one who did it already.
+        """
         return await self._patiently(self._worker, work)
 
     async def _patiently(self, worker: Worker, work: Work[T]) -> T:
         since = time.monotonic()
+        unsettled = False
         while True:
             try:
                 return await worker.submit(work)
             except Busy as busy:
+                unsettled = unsettled or busy.unsettled
                 waited_s = time.monotonic() - since
                 if self._closing or waited_s >= self._busy_budget_s:
-                    raise busy.given_up(waited_s) from busy
+                    raise self._unknown() if unsettled else busy.given_up(waited_s) from busy
                 await asyncio.sleep(random.uniform(0, LONGEST_DELAY_S))  # noqa: S311 - jitter, not a secret
+
+    def _unknown(self) -> LogUnavailable:
+        return LogUnreachable(
+            f"saga log {self._database.name}: its server did not answer to the last write, and cannot be reached now, "
+            "so it is not known whether that was stored. Look before you try again; `saga-mcp doctor` tells more."
+        )
 
     async def aclose(self) -> None:
         """Write what waits, give up on a taken lock, accept nothing new, and end the connection."""

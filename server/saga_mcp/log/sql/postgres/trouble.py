@@ -73,7 +73,8 @@ def translate(error: Exception, name: str) -> Exception:
         return Busy(lambda _: _full_of_connections(name))
     if is_lost(error):
         said = _said(error)
-        return Busy(lambda waited_s: unreachable(name, said, waited_s))
+        at_commit = isinstance(error, DBAPIError) and error.statement == "COMMIT"
+        return Busy(lambda waited_s: unreachable(name, said, waited_s), unsettled=at_commit)
     if state is None and not isinstance(cause, asyncpg.DataError | asyncpg.PostgresError):
         return error
     return _named(error, state, name)
