@@ -164,7 +164,8 @@ class PostgresDatabase:
     async def _connect_writer(self, begin: str) -> AsyncConnection:
         connection = await self._connect(begin)
         try:
-            await connection.run_sync(run, BY_INDEX)
+            with answering(await driver_connection(connection), CONNECT_WITHIN_S):
+                await connection.run_sync(run, BY_INDEX)
         except BaseException:
             await discard(connection)
             raise
