@@ -9,6 +9,7 @@ from anyio.abc import TaskGroup
 from mcp.client import Client
 from tests.edge.served import facts_of, text_of
 from tests.world.claims import Said
+from tests.world.reading import World
 from tests.world.server import served
 
 from saga_mcp.edge.server import build_server
@@ -25,7 +26,7 @@ from saga_mcp.log.port import Claim
     ],
 )
 async def test_an_abort_that_is_only_recorded_says_whether_it_goes_on_by_itself(
-    database: Path, claim: Claim, says: str, not_says: str
+    database: Path, world: World, claim: Claim, says: str, not_says: str
 ) -> None:
     owners: list[Said] = []
 
@@ -49,3 +50,4 @@ async def test_an_abort_that_is_only_recorded_says_whether_it_goes_on_by_itself(
             assert says in said
             assert not_says not in said
         assert "NOT UNDONE YET" in text_of(aborted)
+    assert world.standing == ["reserve(a)"]
