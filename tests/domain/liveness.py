@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -11,15 +12,20 @@ from tests.domain.checks import wrong_move, wrong_with
 from tests.domain.moves import Move, Who, driving, moves
 from tests.domain.walk import NEW, Edge, brief, canonical
 
+from saga_mcp.domain.approvals import begin_allowed
 from saga_mcp.domain.attention import NEEDS_ATTENTION, items, reported_state
-from saga_mcp.domain.duties import busy, duties
-from saga_mcp.domain.errors import IllegalTransition, ItemRefused, Refused
+from saga_mcp.domain.duties import Resend, RunUndo, SendApproved, busy, duties
+from saga_mcp.domain.errors import IllegalTransition, ItemRefused, Refused, StepUnsettled
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.machine import apply
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.step_decisions import send_again
 from saga_mcp.domain.takeover import lost
+from saga_mcp.domain.undo_decisions import undo_intended
 from saga_mcp.domain.values import ItemKind, Phase
 
+_OTHER = "other"
+"""A process that drove the saga once."""
 _ENOUGH = 60
 """No saga of a walk needs more moves than this to come to rest."""
 
@@ -60,7 +66,7 @@ def live(alphabet: Alphabet, *, limit: int | None = None) -> Life:
             if after not in life.came_from:
                 life.came_from[after] = (saga, move.name)
                 queue.append(after)
-                for what in (*wrong_with(after), *_wrong_rest(after)):
+                for what in (*wrong_with(after), *_wrong_rest(after), *_unfenced(after)):
                     life.blame(what, after)
     return life
 
@@ -104,6 +110,24 @@ def _wrong_rest(saga: Saga) -> Iterator[str]:
         return
     if reported_state(saga) != NEEDS_ATTENTION:
         yield "a rollback rests, and nobody is asked"
+
+
+def _unfenced(saga: Saga) -> Iterator[str]:
+    """What is due is begun by the process that drives the saga, and by no other one that drove it before."""
+    for duty in duties(saga):
+        begun: tuple[Event, ...] = ()
+        match duty:
+            case RunUndo(step=step, part=part):
+                begun = undo_intended(saga, step.number, part.id, _OTHER)
+            case Resend(step=step):
+                begun = send_again(saga, step.number, _OTHER)
+            case SendApproved(step=step):
+                with contextlib.suppress(StepUnsettled):
+                    begun = begin_allowed(saga, step.number, _OTHER, None)
+            case _:
+                pass
+        if begun:
+            yield f"{type(duty).__name__} was begun by a process that does not drive the saga"
 
 
 def dead_ends(life: Life) -> list[Saga]:

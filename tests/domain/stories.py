@@ -53,7 +53,7 @@ def in_doubt(step: int, *, running: bool = False, end_known: bool = False) -> e.
 
 def aborted(target: int = 0) -> e.AbortRequested:
     """The agent aborted."""
-    return e.AbortRequested(cause="agent", target=target)
+    return e.AbortRequested(cause="agent", target=target, driver="me")
 
 
 def undone(step: int, part: str = "1") -> tuple[e.Event, e.Event]:

@@ -202,6 +202,12 @@ class SagaLife(RuleBasedStateMachine):
         heir = "second" if owner == "first" else "first"
         self._append(lost(self.saga, lambda who: who == owner, self._driving(heir).bind))
 
+    @rule(owner=PROCESSES)
+    def the_driving_is_taken_over(self, owner: str) -> None:
+        """Of a process that stands still: when it wakes, it goes on as if nothing had been."""
+        others = {"first", "second"} - {owner}
+        self._append(saga_decisions.take_over(self.saga, self._driving(owner), dead=lambda _: False, stalled=others))
+
     @rule(owner=PROCESSES, stale=st.booleans(), works=st.booleans())
     def somebody_drives(self, owner: str, stale: bool, works: bool) -> None:  # noqa: FBT001 - see above
         """Possibly by a picture of the saga that is no longer true: then the log must refuse, or nothing happens."""
@@ -216,10 +222,11 @@ class SagaLife(RuleBasedStateMachine):
             case Probe(step=step):
                 self._probe(step.number, driving)
             case Resend(step=step):
-                if self._append(step_decisions.attempt_again(self.saga, step.number, owner)):
+                if self._append(step_decisions.send_again(self.saga, step.number, owner)):
                     self._send(step.number, "ok" if works else "lost", owner)
             case SendApproved(step=step):
                 if self._attempt(lambda: approvals.begin_allowed(self.saga, step.number, owner, None)):
+                    assert self.saga.driver == owner, "sent by a process that drives the saga no more"
                     self._send(step.number, "ok" if works else "lost", owner)
             case RunUndo(step=step) if step.plan.guarded and step.number not in self.world.standing:
                 self._append(undo_decisions.undo_unneeded(self.saga, step.number, driving))
@@ -241,6 +248,7 @@ class SagaLife(RuleBasedStateMachine):
 
     def _undo_sent(self, call: UndoCall) -> None:
         assert self.world.undo is None, "two undos at once"
+        assert self.saga.driver == call.owner, "undone by a process that drives the saga no more"
         assert not self.world.may_land(call.step), "undo overtakes do"
         self.world.undo = call
         step = self.saga.step(call.step)
@@ -357,6 +365,7 @@ class SagaLife(RuleBasedStateMachine):
         elif self.world.undo is not None:
             self.an_undo_ends(how="answers")
         elif duties(self.saga):
+            self._append(saga_decisions.claim(self.saga, "first"))
             self._do(duties(self.saga)[0], "first", works=True)
         elif items(self.saga):
             self.a_person_settles_an_item(pick=0, leave=False)

@@ -99,7 +99,7 @@ def canonical(saga: Saga) -> Saga:
         cause="",
         reason="",
         aborted_by="",
-        driver="",
+        driver="me",
         steps=Vector[Step].of(_canonical_step(step, rank) for step in saga.steps),
         savepoints=tuple(replace(mark, seq=rank[mark.seq]) for mark in saga.savepoints),
         abort_wanted=None

@@ -7,6 +7,7 @@ import random
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 import anyio
 import pytest
@@ -114,7 +115,74 @@ async def test_a_driver_that_stands_still_past_its_lease_is_fenced(product: Prod
         os.kill(one.raw.process.pid, signal.SIGCONT)
         await two.until(saga_id, "compensated")
     assert product.world.order == ["reserve(a)", "reserve(b)", "reserve(c)", "release(c)", "release(b)", "release(a)"]
-    assert len(product.world.sent("release")) == 3
+    by_one, again, by_two = [line.pid for line in product.world.sent("release")]
+    assert by_one == again != by_two
+
+
+WRITES: Final = """
+import os, time
+from pathlib import Path
+from saga_tools import ToolRegistry, Undo
+
+registry = ToolRegistry()
+FILE, SEEN, GO = (Path(os.environ["FILES"], name) for name in ("file", "seen", "go"))
+
+@registry.tool(timeout_s=30)
+def write(text: str) -> None:
+    "Write the file."
+    FILE.write_text(text)
+
+@registry.captures(write)
+def before() -> str:
+    was = FILE.read_text()
+    if os.environ.get("SLOW"):
+        SEEN.touch()
+        while not GO.exists():
+            time.sleep(0.005)
+    return was
+
+@registry.undoes(write)
+def restore(undo: Undo[None]) -> None:
+    FILE.write_text(str(undo.capture))
+"""
+"""A file, of which a slow server sees what it was before and goes on later."""
+
+
+@pytest.mark.slow
+async def test_a_server_that_stood_still_while_it_captured_writes_nothing_on_its_old_picture(product: Product) -> None:
+    """Others took it for gone and worked on the same thing: what its undo would put back is not what was there."""
+    file, go = product.folder / "file", product.folder / "go"
+    file.write_text("old")
+    (product.folder / "writes.py").write_text(WRITES)
+    product.configure(tools="[python.files]\npath = 'writes.py:registry'")
+    env = {"FILES": str(product.folder)}
+    there_env = {**env, **machine(product, "there"), "SLOW": "yes"}
+    async with product.serve(env=env) as here, product.serve(env=there_env) as there:
+        mine, theirs = await there.begin(), await here.begin()
+        asked = await there.ask("write", text="mine", saga_id=mine)
+        await eventually((product.folder / "seen").exists)
+        assert (await here.call("write", text="theirs", saga_id=theirs)).code == "resource_held"
+        os.kill(there.raw.process.pid, signal.SIGSTOP)
+        sql(product.url, _END_SESSION.format(pid=there.raw.process.pid))
+        with anyio.fail_after(20):
+            while (await here.call("write", text="theirs", saga_id=theirs)).is_error:  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.2)
+        assert (await here.call("saga_commit", saga_id=theirs)).state == "committed"
+        go.touch()
+        os.kill(there.raw.process.pid, signal.SIGCONT)
+        reply = await there.reply_to(asked)
+        assert reply.code in {"", "log_unavailable"}, reply.text
+        assert file.read_text() == ("theirs" if reply.is_error else "mine")
+        await there.call("saga_abort", saga_id=mine)
+        await here.until(mine, "compensated")
+    assert file.read_text() == "theirs"
+
+
+_END_SESSION: Final = """
+    SELECT pg_terminate_backend(held.pid) FROM saga_owner JOIN pg_locks AS held
+    ON held.locktype = 'advisory' AND (held.classid::bigint << 32) | held.objid::bigint = saga_owner.lock
+    WHERE saga_owner.pid = {pid}
+"""
 
 
 async def eventually_in(within_s: float, holds: Callable[[], bool]) -> None:

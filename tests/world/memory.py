@@ -17,12 +17,13 @@ from saga_mcp.domain.attention import idles, items, state_with
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import LogConflict, ResourceHeld, SagaNotFound, ToolPaused
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.fencing import has_under_way
 from saga_mcp.domain.holding import Holder, holder, taken
 from saga_mcp.domain.machine import apply
 from saga_mcp.domain.pausing import Pause, called_by
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.codec import decode, dump_json, encode
-from saga_mcp.log.port import Append, Decide, Decided, PairRow, Record, SagaKeyTaken, SagaRow, StepLock
+from saga_mcp.log.port import Append, Decide, Decided, PairRow, Record, SagaKeyTaken, SagaRow, StepLock, StepLockLost
 from saga_mcp.log.sql.folds import StoredEvent, fold_rows
 
 _ROUNDS = 3
@@ -124,6 +125,8 @@ class MemoryLog:
                         if paused := self._database.pauses.get((saga.realm, tool)):
                             raise ToolPaused(tool, paused.by, paused.note)
                     self._take(saga, decision.events)
+                    if rows and decision.lock is not None:
+                        self._require(decision.lock)
                     if (opening := decision.opens) is not None:
                         opened, others = _appended(Saga(id=opening.saga_id), opening.events)
                         self._take(opened, opening.events)
@@ -141,6 +144,10 @@ class MemoryLog:
             if held is not None and held.saga_id != saga.id:
                 raise ResourceHeld(plan.tool, held.saga_id, plan.resource, waits=held.waits)
             self._database.holders[saga.realm, plan.resource] = saga.id
+
+    def _require(self, lock: StepLock) -> None:
+        if self._database.locks.get((lock.realm, lock.name)) != lock:
+            raise StepLockLost(f"another step than one of saga {lock.saga_id} has it")
 
     async def stored(self, append: Append) -> bool:
         raise AssertionError(f"nothing is ever unsettled here, and {append} is said to be")
@@ -237,7 +244,7 @@ class MemoryLog:
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         await anyio.lowlevel.checkpoint()
         locks, here = self._database.locks, (wanted.realm, wanted.name)
-        if over is not None and locks.get(here) == over:
+        if over is not None and locks.get(here) == over and not has_under_way(self._current(over.saga_id), over.owner):
             del locks[here]
         return locks.setdefault(here, wanted)
 

@@ -25,9 +25,9 @@ from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import ItemRefused, SagaQuarantined
 from saga_mcp.domain.hiding import hiding
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.undo_decisions import undo_probed
 from saga_mcp.domain.values import ItemKind, JsonObject
 from saga_mcp.engine.engine import Engine
+from saga_mcp.engine.undo_probing import settling
 from saga_mcp.log.port import SagaLog, SagaRow
 from saga_mcp.tools.port import Landed, NoVerdict
 
@@ -89,9 +89,7 @@ async def _undo_probed(engine: Engine, saga: Saga, step: int, said: list[str]) -
             code="no_verdict",
         )
     said.append(f"The probe says that the undo of {saga.step(step).tool} {'happened' if done else 'did not happen'}.")
-    return await engine.decide_item(
-        saga.id, lambda now, driving: undo_probed(now, step, part.id, done=done, driving=driving)
-    )
+    return await engine.decide_item(saga.id, settling(saga.step(step), part, done=done))
 
 
 def _probed(saga: Saga, step: int) -> str:

@@ -58,10 +58,11 @@ def begin_allowed(saga: Saga, number: int, owner: str, capture: JsonValue) -> tu
     """Record the intent of the stored call that a person allowed.
 
     Raises:
-        StepUnsettled: it may not go out now, or went out already.
+        StepUnsettled: it may not go out now, or went out already, or `owner` drives the saga no more.
     """
     step = saga.step(number)
-    if step.state is not StepState.AWAITING_APPROVAL or not step.approved or not may_be_sent(saga, step):
+    waits = step.state is StepState.AWAITING_APPROVAL and step.approved and may_be_sent(saga, step)
+    if not waits or saga.driver != owner:
         message = f"Step {number} {step.tool} is not to be sent now."
         raise StepUnsettled(message, (number,))
     draft = Draft(saga)

@@ -26,6 +26,7 @@ from saga_mcp.domain.events import (
     StepSettled,
     StepSucceeded,
 )
+from saga_mcp.domain.fencing import may_send_again
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.on_saga import reopens
 from saga_mcp.domain.state import Saga, Step
@@ -289,6 +290,11 @@ def attempt_again(saga: Saga, number: int, owner: str) -> tuple[Event, ...]:
     if step.resendable and step.state in {StepState.INTENDED, StepState.IN_DOUBT}:
         return (StepAttempted(step=number, owner=owner),)
     return ()
+
+
+def send_again(saga: Saga, number: int, owner: str) -> tuple[Event, ...]:
+    """The same for whoever has the step in hand or drives its saga; none where that is another one by now."""
+    return attempt_again(saga, number, owner) if may_send_again(saga, saga.step(number), owner) else ()
 
 
 def give_up_retriable(saga: Saga, number: int, error: str) -> tuple[Event, ...]:

@@ -58,8 +58,9 @@ def nothing_follows(_saga: Saga) -> tuple[Event, ...]:
 
 
 def undo_intended(saga: Saga, number: int, part: str, owner: str) -> tuple[Event, ...]:
-    """Record an undo attempt before it is sent; none where it is not, or no longer, its turn."""
-    return (UndoIntended(step=number, part=part, owner=owner),) if _at_turn(saga, number, part) else ()
+    """Record an undo attempt before it is sent; none where it is not, or no longer, its turn, or `owner`'s to drive."""
+    ours = saga.driver == owner and _at_turn(saga, number, part)
+    return (UndoIntended(step=number, part=part, owner=owner),) if ours else ()
 
 
 def _at_turn(saga: Saga, number: int, part: str) -> bool:

@@ -391,5 +391,4 @@ class Engine:
         if self._draining:
             message = "This server is shutting down. Nothing was stored and nothing was sent. Try again in a moment."
             raise LogUnavailable(message)
-        if not self._shop.claimed:
-            raise LogUnavailable(self._shop.owners.trouble)
+        self._shop.require_claim()

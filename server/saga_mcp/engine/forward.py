@@ -1,22 +1,20 @@
-"""Runs forward actions: intent, act, outcome; retries, time limits and late answers (SEMANTICS.md S3, S4).
+"""Runs forward actions: act, outcome; retries, time limits and late answers (SEMANTICS.md S3, S4).
 
 Each step runs in a task of the engine. The request that asked for it holds a `Ticket` and only waits.
 """
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import duties
-from saga_mcp.domain.errors import SagaNotFound, ToolPaused
-from saga_mcp.domain.events import Event, PartSpec, ReplyLost, UndoRegistered
+from saga_mcp.domain.errors import LogConflict, LogUnavailable, ToolPaused
+from saga_mcp.domain.events import PartSpec, ReplyLost, UndoRegistered
 from saga_mcp.domain.hiding import NOT_STORED, Hiding
 from saga_mcp.domain.repeats import (
     Asked,
@@ -26,14 +24,11 @@ from saga_mcp.domain.repeats import (
     SendAgain,
     Unknown,
     is_awaited,
-    repeat_of,
 )
-from saga_mcp.domain.saga_decisions import require_open
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import (
     Miss,
     abort_after_wait,
-    attempt_again,
     give_up_retriable,
     goes_on,
     is_observed,
@@ -41,41 +36,29 @@ from saga_mcp.domain.step_decisions import (
     missed,
     overdue,
     run_lost,
+    send_again,
 )
 from saga_mcp.domain.stranded import Attempt
-from saga_mcp.domain.values import Effect, JsonValue, Phase, StepState
-from saga_mcp.engine.begin import first_events
+from saga_mcp.domain.values import Effect, Phase, StepState
+from saga_mcp.engine.intents import Intents
 from saga_mcp.engine.locks import StepLocks
 from saga_mcp.engine.place import tool_of
 from saga_mcp.engine.port import SagaDriver
 from saga_mcp.engine.sealing import stored, with_secrets
 from saga_mcp.engine.supervise import Limits, Supervised, outcome_of, wait_for
 from saga_mcp.engine.ticket import AllowedCall, AskingCall, Call, Order, Ticket
-from saga_mcp.engine.witness import BEFOREHAND, Witness
+from saga_mcp.engine.witness import Witness
 from saga_mcp.engine.workshop import Decider, Workshop
-from saga_mcp.log.port import Decided
 from saga_mcp.tools.hidden import with_key
 from saga_mcp.tools.looks import resource_of
 from saga_mcp.tools.pair import Pair, PairUnreadable
-from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, StepFacts, Tool
+from saga_mcp.tools.port import Arguments, CallContext, Landed, Lost, Missed, Outcome, RegisterUndo, Tool
 from saga_mcp.tools.unsent import Unsent
 
 _log = structlog.get_logger(__name__)
 
 _PAUSED_S = 2.0
 """Between two looks whether a call may go out by now."""
-
-
-class _Unprepared(Exception):
-    """The call is admitted, and the world has to be looked at before its intent is stored."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Prepared:
-    """Whether what has to come before the intent is done, and what it brought."""
-
-    done: bool
-    capture: JsonValue = None
 
 
 class Forward:
@@ -87,6 +70,7 @@ class Forward:
         self._tasks = tasks
         self._locks = StepLocks(workshop, tasks)
         self._witness = Witness(workshop, tasks)
+        self._intents = Intents(workshop, self._locks, self._witness)
         self._stopping = anyio.Event()
         self._in_hand: dict[tuple[str, int], Ticket] = {}
         """Steps that a task here sends, and sends again."""
@@ -100,7 +84,7 @@ class Forward:
         try:
             resource = resource_of(order.pair, order.plan.args, ticket.saga_id)
             order = replace(order, plan=replace(order.plan, resource=resource)) if resource else order
-            decided, call = await self._intended(order, ticket)
+            decided, call = await self._intents.store(order, ticket)
         except Exception as error:  # noqa: BLE001 - the waiting request raises it
             ticket.error = error
             await self._let_go(ticket)
@@ -113,61 +97,11 @@ class Forward:
         ticket.repeats = not isinstance(call, NewStep | AskingCall)
         await self._guarded(ticket, lambda: self._carry_out(order, ticket, call))
 
-    async def _intended(self, order: Order, ticket: Ticket) -> tuple[Decided, Call]:
-        """Store the intent, with the capture that goes with it; or find that the call is a repeat."""
-        looks = order.pair.capture is not None or order.pair.guard is not None
-        prepared = _Prepared(done=order.tool.reachable and not looks)
-        while True:
-            try:
-                return await self._decided(order, ticket, prepared)
-            except _Unprepared:
-                prepared = await self._prepared(order, ticket)
-
-    async def _decided(self, order: Order, ticket: Ticket, prepared: _Prepared) -> tuple[Decided, Call]:
-        call: list[Call] = []
-
-        def begin(saga: Saga, _driving: Driving) -> tuple[Event, ...]:
-            call[:] = [self._call(saga, order, ticket)]
-            events = first_events(self._shop, saga, order, ticket.arrival, call[0], prepared.capture)
-            if events and not (prepared.done or isinstance(call[0], AskingCall)):
-                raise _Unprepared  # admitted, and nothing of it stored: what is there now is read first
-            ticket.take()
-            return events
-
-        with self._shop.in_hand.holding(ticket.saga_id):
-            decided = await self._shop.decide(ticket.saga_id, begin, pairs=(self._shop.row(order.pair),))
-        return decided, call[0]
-
     async def _let_go(self, ticket: Ticket) -> None:
         try:
             await self._locks.drop(ticket)  # before anybody is answered, who may go on with the same thing
         finally:
             ticket.known.set()
-
-    async def _prepared(self, order: Order, ticket: Ticket) -> _Prepared:
-        # What is not sent is no step: nobody has to undo anything for it.
-        await order.tool.reach(BEFOREHAND * self._shop.settings.reply_within_s)
-        if order.pair.capture is None and order.pair.guard is None:
-            return _Prepared(done=True)
-        if ticket.lock is None and not await self._locks.take(order, ticket):
-            return _Prepared(done=False)
-        if order.pair.capture is None:
-            return _Prepared(done=True)
-        facts = StepFacts(saga_id=ticket.saga_id, tool=order.pair.tool, number=0, key="", args=order.plan.args)
-        return _Prepared(done=True, capture=await self._witness.before(order.pair, facts))
-
-    def _call(self, saga: Saga, order: Order, ticket: Ticket) -> Call:
-        if saga.opened and saga.realm != self._shop.settings.realm:
-            raise SagaNotFound(saga.id)
-        if order.allowed:
-            return AllowedCall(order.allowed)
-        new = AskingCall() if order.asks else NewStep()
-        if not saga.opened:
-            return new
-        require_open(saga)
-        replies = ticket.known_replies(self._shop.alive_in_decision)
-        repeat = repeat_of(saga, order.plan, order.tool.listing.on_repeat, replies)
-        return new if isinstance(repeat, NewStep) else repeat
 
     async def _carry_out(self, order: Order, ticket: Ticket, call: Call) -> None:
         match call:
@@ -242,12 +176,12 @@ class Forward:
             pair = await self._shop.pair(step)
         except PairUnreadable as unreadable:
             reason = str(unreadable)
-            await self._shop.decide(saga.id, lambda now, _: give_up_retriable(now, number, reason))
+            await self._shop.drive(saga.id, lambda now, _: give_up_retriable(now, number, reason))
             return
         tool, obstacle = tool_of(self._shop.catalogue, step)
         if tool is None or step.attempts >= pair.retry.attempts:
             error = obstacle or step.error
-            await self._shop.decide(saga.id, lambda now, _: give_up_retriable(now, number, error))
+            await self._shop.drive(saga.id, lambda now, _: give_up_retriable(now, number, error))
             return
         ticket = Ticket(saga_id=saga.id, number=number, saga=saga)
         with self._shop.in_hand.holding(saga.id):
@@ -279,17 +213,17 @@ class Forward:
     async def _next_attempt(self, ticket: Ticket, pair: Pair) -> bool:
         made = ticket.saga.step(ticket.number).attempts if ticket.saga is not None else 1
         delay_s = self._shop.clock.jitter(pair.retry.delay_s(max(made, 1)))
-        me = self._shop.owners.me
+        number, me = ticket.number, self._shop.owners.me
         while not await wait_for(self._stopping, delay_s, self._shop.clock) and not self._shop.claim_lost:
             delay_s = _PAUSED_S
-            if self._shop.claimed:
-                with contextlib.suppress(ToolPaused):
-                    # Nothing is sent before this is stored; given up, the step would stay between attempts for ever.
-                    decided = await self._shop.record(
-                        ticket.saga_id, lambda saga, _: attempt_again(saga, ticket.number, me)
-                    )
-                    ticket.saga = decided.saga
-                    return decided.before.seq != decided.saga.seq
+            try:
+                # Nothing is sent before this is stored; given up, the step would stay between attempts for ever.
+                decided = await self._shop.decide(ticket.saga_id, lambda saga, _: send_again(saga, number, me))
+            except (ToolPaused, LogUnavailable, LogConflict) as error:
+                _log.info("attempt_waits", saga_id=ticket.saga_id, step=number, reason=str(error))
+            else:
+                ticket.saga = decided.saga
+                return decided.before.seq != decided.saga.seq
         return False
 
     async def _attempt(self, tool: Tool, pair: Pair, ticket: Ticket) -> None:

@@ -1,6 +1,7 @@
 """Keeps a step that captures alone with what it works on, from before the capture to its end (SEMANTICS.md S5.3).
 
-A row in the log's database, because it has to hold between processes, and before the step has any event.
+A row in the log's database, because it has to hold between processes, and before the step has any event. It may be
+taken from a process that counts as gone and is not, so each intent under it is stored only while the row is there.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import anyio
 import structlog
 from anyio.abc import TaskGroup
 
-from saga_mcp.domain.errors import LogUnavailable, ResourceHeld, SagaNotFound
+from saga_mcp.domain.errors import LogUnavailable, ResourceHeld
 from saga_mcp.engine.ticket import Order, Ticket
 from saga_mcp.engine.workshop import STORE_AGAIN, Workshop
 from saga_mcp.log.port import StepLock
@@ -45,7 +46,7 @@ class StepLocks:
             token=secrets.token_hex(8),
         )
         holder = await self._shop.log.take_lock(wanted)
-        if holder.token != wanted.token and await self._stale(holder):
+        if holder.token != wanted.token and (await self._shop.life(holder.owner)).is_gone:
             holder = await self._shop.log.take_lock(wanted, over=holder)
         if holder.token == wanted.token:
             ticket.lock = wanted
@@ -67,16 +68,6 @@ class StepLocks:
         holder = await self._shop.log.holder(self._shop.settings.realm, resource) if resource else None
         if holder is not None and holder.saga_id != ticket.saga_id:
             raise ResourceHeld(order.pair.tool, holder.saga_id, resource, waits=holder.waits)
-
-    async def _stale(self, holder: StepLock) -> bool:
-        """Whether the holder's process is dead, and its call not running any more."""
-        if not (await self._shop.life(holder.owner)).is_gone:
-            return False
-        try:
-            saga = await self._shop.log.load(holder.saga_id)
-        except SagaNotFound:
-            return True
-        return not any(step.running and step.owner == holder.owner for step in saga.loose_steps)
 
     async def drop(self, ticket: Ticket) -> None:
         """Give back what a ticket has locked; where the log cannot be written, as soon as it can."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.draft import Driving
+from saga_mcp.domain.events import Event
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Landing, probed_absent, probed_landed, probes_ended
 from saga_mcp.engine.place import tool_of
@@ -29,6 +31,13 @@ class Asked:
 
     verdict: ProbeVerdict
     left: Left = field(default_factory=Left)
+    attempts: int = 0
+    """How often the step had been sent by then: of a later attempt it says nothing that was not found."""
+
+
+def of_attempt(number: int, attempts: int, decide: Callable[[Saga, int, Driving], tuple[Event, ...]]) -> Decider:
+    """Decide on a step after that many attempts of it; nothing where it was sent again since: that may have landed."""
+    return lambda now, driving: decide(now, number, driving) if now.step(number).attempts == attempts else ()
 
 
 class Probing:
@@ -78,7 +87,7 @@ class Probing:
             if isinstance(asked.verdict, Absent):
                 wait = settle_s - (clock.now() - began)
             await clock.sleep(max(0.0, min(wait, max(left, settle_s - (clock.now() - began)))))
-        await self._shop.decide(saga.id, lambda now, d: probes_ended(now, number, d))
+        await self._shop.decide(saga.id, of_attempt(number, step.attempts, probes_ended))
 
     async def ask(self, saga: Saga, number: int) -> Asked:
         """Ask once, for a person; an "absent" again `settle_s` later, when what was on its way has landed (S3.4)."""
@@ -101,7 +110,7 @@ class Probing:
             case Landed() as found:
                 return lambda now, d: probed_landed(now, number, self._landing(now, number, found, asked.left, d), d)
             case Absent():
-                return lambda now, d: probed_absent(now, number, d)
+                return of_attempt(number, asked.attempts, probed_absent)
             case NoVerdict():
                 return lambda _now, _d: ()
 
@@ -112,12 +121,12 @@ class Probing:
         try:
             pair = await self._shop.pair(step)
         except PairUnreadable as unreadable:
-            return Asked(NoVerdict(error=str(unreadable)))
+            return Asked(NoVerdict(error=str(unreadable)), attempts=step.attempts)
         verdict = await self._said(tool, pair, facts)
         if not isinstance(verdict, Landed) or not pair.looks_after:
-            return Asked(verdict)
+            return Asked(verdict, attempts=step.attempts)
         left = await self._witness.left(pair, replace(facts, result=verdict.result, known=verdict.known))
-        return Asked(await self._said(tool, pair, facts), left)
+        return Asked(await self._said(tool, pair, facts), left, step.attempts)
 
     async def _said(self, tool: Tool, pair: Pair, facts: StepFacts) -> ProbeVerdict:
         probe = pair.probe

@@ -7,17 +7,20 @@ import math
 
 from anyio.abc import TaskGroup
 
+from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import ProbeUndo
+from saga_mcp.domain.events import Event
 from saga_mcp.domain.ids import undo_key
 from saga_mcp.domain.rollback import undo_probed_now
 from saga_mcp.domain.state import Part, Saga, Step
+from saga_mcp.domain.stranded import attempt_of
 from saga_mcp.domain.undo_decisions import undo_probed
 from saga_mcp.domain.undo_parts import part_of
 from saga_mcp.domain.values import PartState
 from saga_mcp.engine.probing import PROBE_SCHEDULE
 from saga_mcp.engine.supervise import within
 from saga_mcp.engine.witness import Witness
-from saga_mcp.engine.workshop import Workshop
+from saga_mcp.engine.workshop import Decider, Workshop
 from saga_mcp.tools.looks import NotSeen, World
 from saga_mcp.tools.pair import Pair, PairUnreadable, UndoEntry
 from saga_mcp.tools.port import Asked, UndoContext
@@ -66,8 +69,7 @@ class UndoProbing:
             if left <= 0 and asked_at >= pair.settle_s:
                 break
             await clock.sleep(max(0.0, min(PROBE_SCHEDULE.delay_s(attempt), left)))
-        done = verdict
-        await self._shop.decide(saga.id, lambda now, d: undo_probed(now, number, part.id, done=done, driving=d))
+        await self._shop.decide(saga.id, settling(duty.step, part, done=verdict))
 
     async def ask(self, saga: Saga, number: int) -> bool | None:
         """Ask once, for a person, whether the undo at hand took effect; None: there is no telling yet.
@@ -101,6 +103,19 @@ class UndoProbing:
             return None
         world = await self._witness.world(saga, step, pair)
         return None if isinstance(world, NotSeen) else _UNDONE[world]
+
+
+def settling(step: Step, part: Part, *, done: bool | None) -> Decider:
+    """What is appended once the probe of an undo has said this; nothing where that was sent again since."""
+    asked = attempt_of(step, part)
+
+    def decide(now: Saga, driving: Driving) -> tuple[Event, ...]:
+        there = part_of(now.step(step.number), part.id)
+        if there is None or attempt_of(now.step(step.number), there) != asked:
+            return ()
+        return undo_probed(now, step.number, part.id, done=done, driving=driving)
+
+    return decide
 
 
 def entry_of(pair: Pair, part: Part) -> UndoEntry | None:

@@ -99,10 +99,10 @@ class Undoing:
         match part.spec.action:
             case PartAction.LEAVE | PartAction.NOTHING:
                 answer = part.spec.message
-                await self._shop.decide(saga.id, lambda now, d: undo_done(now, number, part.id, answer, d))
+                await self._shop.drive(saga.id, lambda now, d: undo_done(now, number, part.id, answer, d))
             case PartAction.MANUAL:
                 parking = Parking(item=ItemKind.MANUAL_UNDO, message=part.spec.message, urgency=part.spec.urgency)
-                await self._shop.decide(saga.id, lambda now, d: undo_parked(now, number, part.id, parking, d))
+                await self._shop.drive(saga.id, lambda now, d: undo_parked(now, number, part.id, parking, d))
             case PartAction.CALL:
                 await self._calls(saga, duty.step, part)
 
@@ -112,7 +112,7 @@ class Undoing:
         except PairUnreadable as unreadable:
             obstacle = Parking(item=ItemKind.DEAD_LETTER, message=str(unreadable))
         if obstacle is not None:
-            await self._shop.decide(saga.id, lambda now, d: undo_parked(now, step.number, part.id, obstacle, d))
+            await self._shop.drive(saga.id, lambda now, d: undo_parked(now, step.number, part.id, obstacle, d))
             return
         try:
             if await self._waits(saga, step, part) or await self._held_by_guard(saga, step, part):
@@ -181,10 +181,10 @@ class Undoing:
             case World.AS_LEFT:
                 return False
             case World.AS_BEFORE:
-                await self._shop.decide(saga.id, lambda now, d: undo_unneeded(now, number, d))
+                await self._shop.drive(saga.id, lambda now, d: undo_unneeded(now, number, d))
             case World.CHANGED:
                 changed = Parking(item=ItemKind.GUARD_CONFLICT, message=_CHANGED)
-                await self._shop.decide(saga.id, lambda now, d: undo_parked(now, number, part.id, changed, d))
+                await self._shop.drive(saga.id, lambda now, d: undo_parked(now, number, part.id, changed, d))
             case NotSeen(reason=reason, reached=reached):
                 error = f"what is there now could not be read: {reason}"
                 used_up = reached and part.attempts + 1 >= policy_of(pair, part).retry.attempts

@@ -7,7 +7,8 @@ over, an equal call is taken for the same one. By the wall clock, as a revert's 
 from __future__ import annotations
 
 from saga_mcp.domain.state import Step
-from saga_mcp.engine.workshop import LookFirst, Workshop
+from saga_mcp.engine.missing import LookFirst
+from saga_mcp.engine.workshop import Workshop
 
 
 class Unproved:

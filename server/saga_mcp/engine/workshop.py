@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
@@ -16,6 +16,7 @@ from saga_mcp.domain.alerts import URGENT
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import LogConflict, LogUnavailable
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.fencing import starts
 from saga_mcp.domain.frozen import BoundUndo
 from saga_mcp.domain.living import Life
 from saga_mcp.domain.results import last_succeeded
@@ -24,8 +25,20 @@ from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
+from saga_mcp.engine.missing import LifeMissing, LookFirst, PairMissing, VerdictMissing
 from saga_mcp.engine.port import EngineSettings, SagaDriver
-from saga_mcp.log.port import AppendUnsettled, Claim, Decide, Decided, Decision, Owners, PairRow, SagaLog
+from saga_mcp.engine.results import ResultsThen
+from saga_mcp.log.port import (
+    AppendUnsettled,
+    Claim,
+    Decide,
+    Decided,
+    Decision,
+    Owners,
+    PairRow,
+    SagaLog,
+    StepLock,
+)
 from saga_mcp.tools.hidden import written_key
 from saga_mcp.tools.looks import Looks
 from saga_mcp.tools.pair import KeyFormat, Pair, PairUnreadable
@@ -37,41 +50,10 @@ _log = structlog.get_logger(__name__)
 STORE_AGAIN = Retry(first_delay_s=0.1, max_delay_s=5.0)
 """How far apart the log is asked again to take what has happened, or whether it has taken it."""
 
+_UNSEEN = "Others could not see that this server lives. Nothing was stored and nothing was sent. Try again in a moment."
+
 Decider: TypeAlias = Callable[[Saga, Driving], tuple[Event, ...]]
 """A pure decision of the domain, with what it observed already filled in."""
-
-
-class _PairMissing(Exception):
-    """A decision needs a pair that is not in memory; it is read, and the decision runs again."""
-
-    def __init__(self, pair_hash: str) -> None:
-        self.pair_hash = pair_hash
-        super().__init__(pair_hash)
-
-
-class LookFirst(Exception):
-    """A decision needs something of the log that is not in memory; it is looked up, and the decision runs again."""
-
-    def __init__(self, look: Callable[[], Awaitable[None]]) -> None:
-        self.look = look
-        super().__init__()
-
-
-class _LifeMissing(Exception):
-    """A decision needs to know whether a process lives; that is asked, and the decision runs again."""
-
-    def __init__(self, owner: str) -> None:
-        self.owner = owner
-        super().__init__(owner)
-
-
-class _VerdictMissing(Exception):
-    """A decision needs the rules' verdict on results; it is found outside of the log, and the decision runs again."""
-
-    def __init__(self, key: tuple[str, int], judged: Judged) -> None:
-        self.key = key
-        self.judged = judged
-        super().__init__(key)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,33 +62,6 @@ class _Verdict:
 
     results: Mapping[str, JsonValue]
     violated: tuple[str, ...]
-
-
-class _Results(Mapping[str, JsonValue]):
-    """The last result of each tool as of a step's intent; computed only if somebody looks (most undos do not)."""
-
-    def __init__(self, saga: Saga, step: Step, offered: Callable[[str], str]) -> None:
-        self._saga = saga
-        self._step = step
-        self._offered = offered
-        self._found: dict[str, JsonValue] | None = None
-
-    def _all(self) -> dict[str, JsonValue]:
-        if self._found is None:
-            done = last_succeeded(self._saga, self._step.intent_seq)
-            # By the names that the agent had then: the pair that looks at them was frozen with those.
-            here = {step.plan.offered or self._offered(step.tool): step.result for step in done}
-            self._found = {self._offered(tool): result for tool, result in self._step.results.items()} | here
-        return self._found
-
-    def __getitem__(self, name: str) -> JsonValue:
-        return self._all()[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._all())
-
-    def __len__(self) -> int:
-        return len(self._all())
 
 
 @dataclass(kw_only=True)
@@ -157,7 +112,7 @@ class Workshop:
         """Whether a process is not proved dead, inside a decision: `append` asks, and starts over."""
         life = Life.LIVES if owner == self.owners.me else self._lives.get(owner)
         if life is None:
-            raise _LifeMissing(owner)
+            raise LifeMissing(owner)
         return life is not Life.DEAD
 
     @property
@@ -196,7 +151,7 @@ class Workshop:
         """The same inside a decision: `decide` reads the pair and starts over where it is not in memory."""
         pair = self._pairs.get(step.plan.pair_hash)
         if pair is None:
-            raise _PairMissing(step.plan.pair_hash)
+            raise PairMissing(step.plan.pair_hash)
         if isinstance(pair, PairUnreadable):
             raise pair
         return pair
@@ -215,6 +170,7 @@ class Workshop:
         decider: Decider,
         *,
         pairs: tuple[PairRow, ...] = (),
+        lock: StepLock | None = None,
         settle_within_s: float = math.inf,
     ) -> Decided:
         """Append what `decider` returns for the saga's current state.
@@ -225,17 +181,35 @@ class Workshop:
             saga_id: the saga.
             decider: what to append.
             pairs: what to freeze with it.
+            lock: under which it is made.
             settle_within_s: how long, in seconds, the log is asked. Only for what leaves nothing in hand here.
 
         Raises:
-            Refused, LogUnavailable, LogConflict, SagaQuarantined: nothing was stored.
+            Refused, LogUnavailable, LogConflict, SagaQuarantined, StepLockLost: nothing was stored.
             AppendUnsettled: it is not known whether it was, and the time is over.
         """
 
         def decide_on(saga: Saga) -> Decision:
-            return Decision(events=decider(saga, self.driving(saga)), pairs=pairs, driver=self.named)
+            events = decider(saga, self.driving(saga))
+            if starts(events):
+                self.require_claim()  # here, for the claim may have been lost since the call came
+            return Decision(events=events, pairs=pairs, driver=self.named, lock=lock)
 
         return await self.append(saga_id, decide_on, settle_within_s=settle_within_s)
+
+    async def drive(self, saga_id: str, decider: Decider) -> Decided:
+        """Append what the driver of a saga makes of its state; nothing where that is another process by now (S10.5)."""
+        me = self.owners.me
+        return await self.decide(saga_id, lambda now, driving: decider(now, driving) if now.driver == me else ())
+
+    def require_claim(self) -> None:
+        """Refuse to start anything while others do not see that this process lives (S3.5).
+
+        Raises:
+            LogUnavailable: they do not.
+        """
+        if not self.claimed:
+            raise LogUnavailable(self.owners.trouble or _UNSEEN)
 
     def driving(self, saga: Saga) -> Driving:
         """Who decides here on a saga."""
@@ -249,14 +223,14 @@ class Workshop:
             while True:
                 try:
                     return self._told(await self.log.decide(saga_id, decide_on))
-                except _PairMissing as missing:
+                except PairMissing as missing:
                     await self._read_pair(missing.pair_hash)
                 except LookFirst as first:
                     await first.look()
-                except _LifeMissing as missing:
+                except LifeMissing as missing:
                     looked.add(missing.owner)
                     self._lives[missing.owner] = await self.life(missing.owner)
-                except _VerdictMissing as missing:
+                except VerdictMissing as missing:
                     judged.add(missing.key)
                     # Authors' code: never where every process waits for the log.
                     violated = await self.catalogue.violations(missing.judged)
@@ -328,7 +302,7 @@ class Workshop:
             capture=step.capture,
             image=step.image,
             after=step.after,
-            results=_Results(saga, step, self.offered),
+            results=ResultsThen(saga, step, self.offered),
         )
 
     def offered(self, tool: str) -> str:
@@ -377,7 +351,7 @@ class Workshop:
         verdict = self._verdicts.get(key)
         # A sibling may have ended since: then the rules look again, at both.
         if verdict is None or verdict.results != results:
-            raise _VerdictMissing(key, Judged(results=results, args=step.plan.args, result=result))
+            raise VerdictMissing(key, Judged(results=results, args=step.plan.args, result=result))
         return verdict.violated
 
     def _bind(self, saga: Saga, step: Step) -> BoundUndo:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol, TypeAlias
 
 from saga_mcp.domain.alerts import Alert
-from saga_mcp.domain.errors import LogConflict, LogUnsettled
+from saga_mcp.domain.errors import LogConflict, LogError, LogUnsettled
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.holding import Holder
 from saga_mcp.domain.living import Life
@@ -41,6 +41,19 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StepLock:
+    """Who works on something, from before what is there is read to the end of the step (S5.3)."""
+
+    realm: str
+    name: str
+    """Stands for what it works on, a digest in hex; stored as an HMAC of it, so that nobody can try out values."""
+    saga_id: str
+    owner: str
+    token: str
+    """Of one call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decision:
     """What a decision appends. No events: nothing is written, the caller just reads a true state."""
 
@@ -50,6 +63,8 @@ class Decision:
     """Only beside events of its own, which tell who was first."""
     driver: str = ""
     """Name of the driver that it is made for: a claim of it counts only where that is the realm's (S12.2)."""
+    lock: StepLock | None = None
+    """Under which it was made: where another one has that by now, its events are not stored (S5.3)."""
 
 
 Decide: TypeAlias = Callable[[Saga], Decision]
@@ -104,19 +119,6 @@ class SagaRow:
     """Ids of the sagas that undo it after its commit, separated by blanks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepLock:
-    """Who works on something, from before what is there is read to the end of the step (S5.3)."""
-
-    realm: str
-    name: str
-    """Stands for what it works on, a digest in hex; stored as an HMAC of it, so that nobody can try out values."""
-    saga_id: str
-    owner: str
-    token: str
-    """Of one call."""
-
-
 @dataclass(frozen=True, slots=True)
 class Append:
     """One event of an append, by which the log can be asked whether it holds that append."""
@@ -134,6 +136,10 @@ class AppendUnsettled(LogUnsettled):
         self.decided = decided
         """What `decide` would have returned; true if the append is stored."""
         super().__init__(message)
+
+
+class StepLockLost(LogError):
+    """Another step has what this one is about: its process counted as gone for a while (S5.3). Nothing was stored."""
 
 
 class SagaKeyTaken(LogConflict):
@@ -162,6 +168,7 @@ class SagaLog(Protocol):
             ResourceHeld: an intent among the events takes hold of what another saga holds. Nothing was stored.
             ToolPaused: an intent among the events calls what is paused. Nothing was stored.
             DrivenOtherwise: a driver claims a saga that another one drives. Nothing was stored.
+            StepLockLost: the lock that the decision names is another's by now. Nothing was stored.
             LogUnavailable: nothing was stored.
             AppendUnsettled: it is not known whether it was stored; ask `stored` before anything else is made of it.
             LogConflict: other processes kept winning. Nothing was stored.
@@ -233,7 +240,8 @@ class SagaLog(Protocol):
 
         Args:
             wanted: By whom; with a token that was never used.
-            over: Who is known to need it no more; it is taken from that one, and from nobody else.
+            over: Whose process is gone: it is taken from that one, and from nobody else, where no step of that process
+                is under way in its saga. That is looked at in the same transaction, so no intent comes in between.
         """
         ...
 

@@ -252,9 +252,9 @@ class Rounds:
             case RunUndo():
                 await self._undoing.run(saga, duty)
             case Abort():
-                await self._shop.decide(saga.id, abort_as_due)
+                await self._shop.drive(saga.id, abort_as_due)
             case Finish():
-                await self._shop.decide(saga.id, finish_rollback)
+                await self._shop.drive(saga.id, finish_rollback)
             case Probe() | ProbeUndo() | Resend() | SendApproved():  # pragma: no cover - these run beside
                 pass
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from sqlalchemy import (
     Boolean,
@@ -35,7 +35,7 @@ from saga_mcp.domain.holding import taken
 from saga_mcp.domain.state import Saga
 from saga_mcp.log.chain import START
 from saga_mcp.log.codec import dump_json
-from saga_mcp.log.port import Append, Decide, Decided, Opening, PairRow, SagaKeyTaken
+from saga_mcp.log.port import Append, Decide, Decided, Opening, PairRow, SagaKeyTaken, StepLock
 from saga_mcp.log.sealing import LogKeyMissing
 from saga_mcp.log.sql.ahead import Ahead
 from saga_mcp.log.sql.drivers import Drivers
@@ -43,6 +43,7 @@ from saga_mcp.log.sql.folds import Fold, Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
 from saga_mcp.log.sql.inserting import insert_new
+from saga_mcp.log.sql.locks import Locks
 from saga_mcp.log.sql.outbox import OutboxRows
 from saga_mcp.log.sql.pauses import Pauses
 from saga_mcp.log.sql.projection import identity, projection
@@ -95,6 +96,12 @@ class _Draft:
     alerts: list[Alert] = field(default_factory=list[Alert])
 
 
+class _Take(Protocol):
+    """Lets a saga have what its events work on, or refuses them."""
+
+    def __call__(self, saga: Saga, events: Sequence[Event], lock: StepLock | None = None) -> None: ...
+
+
 class Batches:
     """Runs batches over one connection."""
 
@@ -106,6 +113,8 @@ class Batches:
         self._rows = rows
         self.reads = Reads(dialect, folds, rows)
         """For whoever uses the same connection."""
+        self.locks = Locks(dialect, self.reads)
+        """The same."""
         self._holds = Holds(dialect, self.reads)
         self._outbox = OutboxRows(dialect)
         self._keeps_alerts = outbox
@@ -256,7 +265,9 @@ class Batches:
     ) -> _Draft:
         """Decide on what was found ahead, or the cached fold; where that was old, on what is new."""
 
-        def take(saga: Saga, events: Sequence[Event]) -> None:
+        def take(saga: Saga, events: Sequence[Event], lock: StepLock | None = None) -> None:
+            if lock is not None and events:
+                self.locks.require(connection, lock)
             self._pauses.check(saga, events)
             for plan in taken(events):
                 self._holds.take(connection, saga, plan, others)
@@ -289,9 +300,7 @@ class Batches:
             return _Draft(Saga(id=saga_id), Saga(id=saga_id), outcomes=[error] * len(decides))
         return _Draft(Saga(id=saga_id), Saga(id=saga_id), outcomes=[lost] * len(decides))
 
-    def _draft(
-        self, base: Fold, decides: Sequence[Decide], batch_id: str, take: Callable[[Saga, Sequence[Event]], None]
-    ) -> _Draft:
+    def _draft(self, base: Fold, decides: Sequence[Decide], batch_id: str, take: _Take) -> _Draft:
         draft = _Draft(base.saga, *base, follows=base.head)
         at = self._clock()
         for decide in decides:
@@ -301,7 +310,7 @@ class Batches:
                 then = after(state, decision.events)
                 told = alerts(state, then)
                 rows, head = self._rows.written(Fold(state, draft.head), decision.events, at=at, batch_id=batch_id)
-                take(then, decision.events)
+                take(then, decision.events, decision.lock)
                 self._drivers.check(then.realm, decision.events, decision.driver)
                 opened: list[_Draft] = []
                 if decision.opens is not None:

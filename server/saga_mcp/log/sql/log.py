@@ -33,7 +33,6 @@ from saga_mcp.log.sql.database import Database
 from saga_mcp.log.sql.delivering import SqlOutbox
 from saga_mcp.log.sql.folds import Folds
 from saga_mcp.log.sql.holds import Holds
-from saga_mcp.log.sql.locks import Locks
 from saga_mcp.log.sql.quarantine import Quarantine
 from saga_mcp.log.sql.rows import EventRows
 from saga_mcp.log.sql.sqlite import SqliteDatabase
@@ -57,7 +56,6 @@ class SqlSagaLog:
         self._batches = batches
         self._reads = reads.Reads(database.dialect, folds, rows)
         self._holds = Holds(database.dialect, self._reads)
-        self._locks = Locks()
         self._quarantine = Quarantine(self._read, writer.aside, batches)
         self._change = 1
         self._changed = asyncio.Event()
@@ -265,11 +263,11 @@ class SqlSagaLog:
 
     async def take_lock(self, wanted: StepLock, *, over: StepLock | None = None) -> StepLock:
         """See `SagaLog.take_lock`."""
-        return await self._writer.aside(lambda connection: self._locks.take(connection, wanted, over))
+        return await self._writer.aside(lambda connection: self._batches.locks.take(connection, wanted, over))
 
     async def drop_lock(self, lock: StepLock) -> None:
         """See `SagaLog.drop_lock`."""
-        await self._writer.aside(lambda connection: self._locks.drop(connection, lock))
+        await self._writer.aside(lambda connection: self._batches.locks.drop(connection, lock))
         self._tell()
 
     async def holder(self, realm: str, resource: str) -> Holder | None:
