@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
@@ -21,6 +20,7 @@ from saga_mcp.domain.machine import fold
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import attempt_again, probed_absent
 from saga_mcp.domain.undo_decisions import undo_intended, undo_lost
+from saga_mcp.domain.undo_parts import part_of
 from saga_mcp.domain.values import Kind, OnError, Phase
 from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.probing import of_attempt
@@ -38,8 +38,16 @@ class Sight:
         self.taken_for: dict[str, Life] = {}
         self.claim: Claim | None = None
 
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the real one has
-        return getattr(self._owners, name)
+    @property
+    def me(self) -> str:
+        return self._owners.me
+
+    @property
+    def trouble(self) -> str:
+        return self._owners.trouble
+
+    def mark(self) -> Path:
+        return self._owners.mark()
 
     @property
     def standing(self) -> Claim:
@@ -78,19 +86,16 @@ async def test_a_process_that_lost_the_driving_begins_no_further_undo(tmp_path: 
     def tools(who: str) -> ToolRegistry:
         registry = ToolRegistry()
 
-        @registry.tool
         async def put(item: str) -> str:
             """Put."""
             return item
 
-        @registry.undoes(put)
         async def take(item: str) -> None:
             if item == "c":
                 await held.wait()
             undone.append(f"{item} by {who}")
 
-        assert put
-        assert take
+        registry.undoes(registry.tool(put))(take)
         return registry
 
     sights: list[Sight] = []
@@ -120,22 +125,20 @@ async def test_nothing_is_sent_by_a_process_that_others_stopped_seeing_while_it_
     sights: list[Sight] = []
     registry = ToolRegistry()
 
-    @registry.tool
     async def put(item: str) -> None:
         """Put."""
         sent.append(item)
 
-    @registry.captures(put)
     async def before(item: str) -> str:
         sights[0].claim = claim
         return item
 
-    @registry.undoes(put)
     async def take(item: str) -> None:
         sent.append(f"not {item}")
 
-    assert before
-    assert take
+    registry.tool(put)
+    registry.captures(put)(before)
+    registry.undoes(put)(take)
     async with served(tmp_path / "saga.db", tools=registry, driver=driver_with(sights)) as one:
         saga_id = await one.begin()
         with pytest.raises(LogUnavailable, match="nothing was sent"):
@@ -152,27 +155,26 @@ async def test_a_call_whose_lock_was_taken_over_reads_anew_what_it_is_about_to_c
     def tools(*, slow: bool) -> ToolRegistry:
         registry = ToolRegistry()
 
-        @registry.tool
         async def write(path: str, text: str) -> None:
             """Write."""
             world[path] = text
 
-        @registry.captures(write)
         async def before(path: str) -> str:
             was = world[path]
             if slow and not held.go_on.is_set():
                 await held.wait()
             return was
 
-        @registry.undoes(write)
         async def restore(path: str, undo: Undo[None]) -> None:
             world[path] = str(undo.capture)
 
-        assert before
-        assert restore
+        registry.tool(write)
+        registry.captures(write)(before)
+        registry.undoes(write)(restore)
         return registry
 
     sights: list[Sight] = []
+    codes: list[str] = []
     driver, database = driver_with(sights), tmp_path / "saga.db"
     async with (
         served(database, tools=tools(slow=True), driver=driver) as one,
@@ -180,7 +182,6 @@ async def test_a_call_whose_lock_was_taken_over_reads_anew_what_it_is_about_to_c
         anyio.create_task_group() as calls,
     ):
         mine, theirs = await one.begin(), await two.begin()
-        codes: list[str] = []
         calls.start_soon(_write, one, mine, codes)
         with anyio.fail_after(5):
             await held.began.wait()
@@ -215,7 +216,8 @@ def test_a_probe_that_found_nothing_says_nothing_of_an_attempt_that_came_after_i
 def test_a_probe_of_an_undo_says_nothing_of_an_attempt_that_came_after_it() -> None:
     """S6.4: what it found undone or not was before that."""
     saga = _sent_and_lost(saga_of(*done(1, a.PROBED), aborted()))
-    part = (saga.step(1).parts or ())[0]
+    part = part_of(saga.step(1), "1")
+    assert part is not None
     not_done = settling(saga.step(1), part, done=False)
     retried = fold(saga, not_done(saga, DRIVING))
     assert [duty.step.number for duty in duties(retried) if isinstance(duty, RunUndo)] == [1]

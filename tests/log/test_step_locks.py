@@ -30,7 +30,7 @@ async def log(database: Database) -> AsyncGenerator[SagaLog]:
 @pytest.fixture
 async def other(log: SagaLog, database: Database) -> AsyncGenerator[SagaLog]:
     """The same database, as another process has it."""
-    assert log
+    assert await log.realms()  # it is there
     async with opened_log(database) as opened:
         yield opened
 
