@@ -55,8 +55,9 @@ def lines() -> list[dict[str, Any]]:
         return []
 
 
-def write(event: str, tool: str, key: str, args: Mapping[str, Any], undo_key: str = "") -> None:
+def write(event: str, tool: str, key: str, args: Mapping[str, Any], undo_key: str = "", mode: Mode = "") -> None:
     line = {"event": event, "tool": tool, "key": key, "undo_key": undo_key, "args": dict(args), "pid": os.getpid()}
+    line["mode"] = mode
     with ledger_file().open("a", encoding="utf-8") as file:
         file.write(json.dumps(line) + "\n")  # one write of one line: it is there as a whole or not at all
 
@@ -86,7 +87,7 @@ class Act:
     def __init__(self, tool: str, mode: Mode, key: str, args: Mapping[str, Any], undo_key: str = "") -> None:
         self.mode = mode_of(tool, mode)
         self._line = (tool, key, args, undo_key)
-        write("sent", *self._line)
+        write("sent", *self._line, self.mode)
 
     @property
     def delay_s(self) -> float:
@@ -116,7 +117,7 @@ class Act:
                 pass
 
     def effect(self) -> None:
-        write("did", *self._line)
+        write("did", *self._line, self.mode)
 
     def after(self) -> None:
         match self.mode:

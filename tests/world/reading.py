@@ -18,6 +18,7 @@ UNDOES: Mapping[str, str] = {
     "free_one": "reserve_one",
     "close_order": "reserve_many",
     "unmeasure": "measure",
+    "put_back": "put",
 }
 """What each undo takes back."""
 READS = frozenset({"find_charge", "balance"})
@@ -31,6 +32,8 @@ class Line:
     undo_key: str
     args: Mapping[str, Any]
     pid: int
+    mode: str = ""
+    """How the call was meant to go."""
 
 
 class World:
@@ -50,6 +53,10 @@ class World:
     def go(self) -> None:
         """Let what hangs go on."""
         Path(f"{self.file}.go").touch()
+
+    def stay(self) -> None:
+        """Let what hangs from now on do so until it may go on."""
+        Path(f"{self.file}.go").unlink(missing_ok=True)
 
     @property
     def lines(self) -> list[Line]:
