@@ -68,7 +68,7 @@ class Board:
 
     @property
     def answers(self) -> int:
-        return sum(not said.trouble for said in self.said)
+        return sum(not said.trouble and said.code != "log_unavailable" for said in self.said)
 
     @property
     def over(self) -> bool:
@@ -226,9 +226,22 @@ class Actor:
         return await self._board.ask(asked, patience_s)
 
 
-def plan(dice: random.Random) -> dict[str, Sequence[str]]:
-    """What the n-th undo of each tool does, and the n-th sending of what is sent again."""
-    undo = {"ok": 70, "0.2": 10, "1.4": 3, "err_before": 5, "fail_before": 5, "err_after": 5, "die_after": 2}
+def plan(dice: random.Random, *, failing: int) -> dict[str, Sequence[str]]:
+    """What the n-th undo of each tool does, and the n-th sending of what is sent again.
+
+    Args:
+        dice: of the schedule.
+        failing: how often undos fail, of about a hundred; and that often once more without saying how.
+    """
+    undo = {
+        "ok": 70,
+        "0.2": 10,
+        "1.4": 3,
+        "err_before": failing,
+        "fail_before": failing,
+        "err_after": 5,
+        "die_after": 2,
+    }
     of_person = {**undo, "person": 2, "give_up": 2}
     forward = {"ok": 60, "0.2": 10, "err_before": 8, "fail_before": 8, "err_after": 8, "die_after": 2}
     weights = {

@@ -21,7 +21,7 @@ from tests.http.people import share
 from tests.http.serving import web
 from tests.postgres.proxy import Proxy, proxied
 from tests.postgres.server import PostgresServer
-from tests.replicas.forked import Forked, run
+from tests.replicas.forked import Forked, Shell
 from tests.world.reading import World
 
 REPLICAS = 3
@@ -45,6 +45,10 @@ _BUGS = re.compile(
     r"log_session_failed|IllegalTransition|SagaQuarantined)\b"
 )
 """What a server says of itself where it met something that no rule foresees."""
+
+
+_ENDS = {0, -signal.SIGKILL, -signal.SIGTERM, 128 + signal.SIGTERM}
+"""How a server may end: well, killed, told to before it could listen, and told to for the second time."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +117,7 @@ class Fleet:
         """Exit codes of servers that are gone, by pid."""
         self.desk = self._product("desk", self.place.url)
         """The config as an operator has it, who reaches the database without a proxy."""
+        self._shell: Shell | None = None
         self._over = False
         self._turns: Iterator[int] = itertools.cycle(range(REPLICAS))
 
@@ -127,6 +132,7 @@ class Fleet:
     async def running(self) -> AsyncGenerator[None]:
         """Run the servers until the block ends; each of them then ends by itself, as it is told to."""
         async with AsyncExitStack() as proxies, anyio.create_task_group() as tasks:
+            proxies.callback(self._close_shell)
             for number in range(REPLICAS):
                 proxy, place = await proxies.enter_async_context(proxied(self.place, self.postgres.port))
                 name = f"replica{number}"
@@ -137,6 +143,10 @@ class Fleet:
             self._over = True
             for replica in self.replicas:
                 replica.send(signal.SIGTERM)
+
+    def _close_shell(self) -> None:
+        if self._shell is not None:
+            self._shell.end()
 
     async def _keep(self, replica: Replica) -> None:
         """Have a server in this place, and the next one when it ends."""
@@ -187,8 +197,9 @@ class Fleet:
 
     async def command(self, *arguments: str) -> tuple[int, str]:
         """Run a command as the operator does, on the machine of the servers or on another one."""
-        env = {"XDG_DATA_HOME": str(self.folder / "desk"), **self._env}
-        return await run(*arguments, "--config", str(self.desk.config), env=env)
+        if self._shell is None:
+            self._shell = Shell(self.desk.folder, {"XDG_DATA_HOME": str(self.folder / "desk"), **self._env})
+        return await self._shell.run(*arguments, "--config", str(self.desk.config))
 
     def next_up(self) -> Server | None:
         """The server that gets the next call; None: there is none now."""
@@ -210,7 +221,7 @@ class Fleet:
 
     def bugs(self) -> list[str]:
         """Lines of the servers' logs in which something unforeseen is said, and how they ended where that was amiss."""
-        found = [f"a server ended with {code}" for code in self.ended.values() if code not in {0, -signal.SIGKILL}]
+        found = [f"a server ended with {code}" for code in self.ended.values() if code not in _ENDS]
         for log in sorted(self.folder.glob("*/server*.log")):
             text = log.read_text(encoding="utf-8", errors="replace").splitlines()
             found += [f"{log.parent.name}/{log.name}: {line}" for line in text if _BUGS.search(line)]

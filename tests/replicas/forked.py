@@ -10,8 +10,8 @@ import multiprocessing
 import os
 import signal
 import sys
-import tempfile
 from collections.abc import Mapping
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import anyio
@@ -20,7 +20,14 @@ from saga_mcp.cli import main
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
-    ["tests.replicas.forked", "saga_mcp.app", "saga_mcp.cli.commands", "saga_mcp.cli.act", "saga_mcp.cli.serve_http"]
+    [
+        "tests.replicas.forked",
+        "saga_mcp.app",
+        "saga_mcp.cli.commands",
+        "saga_mcp.cli.act",
+        "saga_mcp.cli.serve_http",
+        "saga_mcp.log.sql.postgres.database",
+    ]
 )
 BOUND_S = 90.0
 
@@ -83,12 +90,43 @@ class Forked:
         self._process.close()
 
 
-async def run(*arguments: str, env: Mapping[str, str]) -> tuple[int, str]:
-    """Run a command; exit code and output."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "out"
-        process = Forked(*arguments, env=env, out=out)
+def _run_each(asked: Connection, env: Mapping[str, str], out: str) -> None:
+    os.environ.update(env)
+    for descriptor in (1, 2):
+        os.dup2(os.open(out, os.O_WRONLY | os.O_APPEND), descriptor)
+    while arguments := asked.recv():
+        Path(out).write_bytes(b"")
+        sys.argv = ["saga-mcp", *arguments]
         try:
-            return await process.wait(BOUND_S), out.read_text(encoding="utf-8")
-        finally:
-            process.end()
+            main()
+        except SystemExit as ended:
+            code = ended.code if isinstance(ended.code, int) else int(ended.code is not None)
+        sys.stdout.flush()
+        asked.send((code, Path(out).read_text(encoding="utf-8")))
+
+
+class Shell:
+    """Runs commands, one after the other, in one process: what each would set up once more is there already."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str]) -> None:
+        out = folder / "commands.out"
+        out.touch()
+        self._asks, asked = _FORKS.Pipe()
+        self._process = _FORKS.Process(target=_run_each, args=(asked, env, str(out)), daemon=True)
+        self._process.start()
+        asked.close()
+
+    async def run(self, *arguments: str) -> tuple[int, str]:
+        """Run a command; exit code and output."""
+        self._asks.send(arguments)
+        with anyio.fail_after(BOUND_S):
+            while not self._asks.poll():  # noqa: ASYNC110 - another process
+                await anyio.sleep(0.02)
+        code, output = self._asks.recv()
+        return code, output
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.join()
+        self._process.close()
+        self._asks.close()

@@ -13,7 +13,6 @@ from tests.replicas.said import Evidence, Said
 from tests.world.reading import READS, UNDOES, Line
 
 from saga_mcp.domain.attention import is_residue
-from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import OnUndoFailure, Phase, StepState
 
@@ -89,14 +88,12 @@ class _Case:
         self.all = evidence
         self.world = Reading(evidence.lines)
         self.steps: dict[str, tuple[Saga, Step]] = {
-            step_key(evidence.realm, saga.id, step.number): (saga, step)
-            for saga in evidence.sagas.values()
-            for step in saga.steps
+            saga.key_of(step.number): (saga, step) for saga in evidence.sagas.values() for step in saga.steps
         }
 
     def keys(self, saga: Saga) -> Iterator[tuple[str, Step]]:
         for step in saga.steps:
-            yield step_key(self.all.realm, saga.id, step.number), step
+            yield saga.key_of(step.number), step
 
     def name(self, key: str) -> str:
         saga, step = self.steps[base(key)]
@@ -221,7 +218,7 @@ def _bears(line: Line, tag: str) -> bool:
 def _answer_is_true(case: _Case, said: Said, saga: Saga) -> Iterator[str]:
     then = Reading(case.all.lines, said.ended)
     if said.asked.tag and not said.is_error:
-        key = step_key(case.all.realm, saga.id, said.step)
+        key = saga.key_of(said.step)
         if not any(_bears(line, said.asked.tag) for line in then.forwards.get(key, [])):
             yield f"answered with success, and not done: {said.told()}"
     if said.state not in {"compensated", "committed"}:
@@ -268,7 +265,11 @@ def _nobody_hears_of_others(case: _Case) -> Iterator[str]:
         may = case.all.callers[said.asked.caller]
         for saga_id in said.named - {said.asked.saga_id}:
             saga = case.all.sagas.get(saga_id)
-            if saga is None or saga.caller not in may:
+            if saga is None and said.code == "still_running" and not said.step:
+                # Its intent waits for the log. What is never stored is never sent, and the saga is never there.
+                if any(_bears(line, said.asked.tag) for line in case.all.lines):
+                    yield f"sent, and its saga is not there: {said.told()}"
+            elif saga is None or saga.caller not in may:
                 yield f"names {saga_id} of {saga and saga.caller!r}: {said.told()}"
         asked_for = case.all.sagas.get(said.asked.saga_id)
         reached = not said.trouble and said.code not in {"saga_not_found", "log_unavailable"}

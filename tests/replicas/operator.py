@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
 from tests.replicas.fleet import Fleet
-from tests.replicas.judge import Reading
+from tests.replicas.judge import Reading, base
 from tests.replicas.said import Verdict
 
 from saga_mcp.domain.attention import Item
-from saga_mcp.domain.ids import step_key
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import ItemKind, PartAction
 
@@ -46,6 +45,8 @@ class Operator:
     async def settle(self, saga: Saga, item: Item) -> str:
         """Do what an item asks for, as what stands in the world demands; what the command said where it refused."""
         step = saga.step(item.step) if item.step else None
+        if not self._may_be(saga, item, step):
+            return f"{item.name} cannot be {item.kind}: {item.tool} ({item.message})"
         verb, more = self._verb(saga, item, step)
         self._note(f"operator: {item.name} {item.kind} {item.tool} ({item.message}): {verb}")
         by_hand = verb == "resolve --undone"
@@ -62,11 +63,33 @@ class Operator:
             return ""
         return f"{verb} of {item.name} ({item.kind}): {output.strip()[-600:]}"
 
+    def _may_be(self, saga: Saga, item: Item, step: Step | None) -> bool:
+        """Whether what is asked can be so, as the world and the tools are."""
+        if step is None:
+            return item.kind is ItemKind.INVARIANT
+        key, tool = saga.key_of(step.number), step.tool.partition(".")[2]
+        modes = {line.mode for line in self._fleet.world.sent() if line.undo_key and base(line.key) == key}
+        match item.kind:
+            case ItemKind.IN_DOUBT | ItemKind.LATE_EFFECT:
+                return True
+            case ItemKind.UNDO_IN_DOUBT:
+                return tool in {"charge", "wire"}
+            case ItemKind.DEAD_LETTER:
+                return bool(modes - {"ok"})
+            case ItemKind.MANUAL_UNDO:
+                return "person" in modes or tool == "post"
+            case ItemKind.GUARD_CONFLICT:
+                return tool == "put"
+            case ItemKind.RETRIABLE_EXHAUSTED:
+                return tool == "notify"
+            case _:
+                return False
+
     def _verb(self, saga: Saga, item: Item, step: Step | None) -> tuple[str, Sequence[str]]:
         if step is None or item.kind is ItemKind.INVARIANT:
             return "exempt", ()
         world = Reading(self._fleet.world.lines)
-        key = step_key(saga.realm, saga.id, step.number)
+        key = saga.key_of(step.number)
         landed = world.ever_landed(key)
         match item.kind:
             case ItemKind.IN_DOUBT if landed:
@@ -99,7 +122,7 @@ class Operator:
         return ()
 
     def _undo_by_hand(self, saga: Saga, step: Step, item: Item) -> None:
-        key = step_key(saga.realm, saga.id, step.number)
+        key = saga.key_of(step.number)
         part = step.next_part
         whole = item.kind in {ItemKind.LATE_EFFECT, ItemKind.CANNOT_BUILD} or part is None
         here = (

@@ -105,7 +105,6 @@ class Verdict:
 class Evidence:
     """What a schedule leaves: the world, the records, and what people were told and said."""
 
-    realm: str
     lines: Sequence[Line]
     sagas: Mapping[str, Saga]
     said: Sequence[Said]

@@ -34,7 +34,6 @@ async def story(tmp_path: Path, world: World) -> Evidence:
         _said("saga_abort", undone, len(world.lines), state="compensated", summary="compensated: 2 undone, 0 open"),
     ]
     return Evidence(
-        realm="ledger",
         lines=world.lines,
         sagas={saga.id: replace(saga, caller="alice") for saga in sagas},
         said=told,

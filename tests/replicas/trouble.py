@@ -26,10 +26,10 @@ class Trouble:
     async def make(self) -> None:
         """Trouble of all kinds, some of it at the same time, in step with the work of the callers."""
         kinds: dict[Callable[[Replica], Coroutine[None, None, None]], int] = {
-            self._kill: 5,
-            self._stand_still: 4,
+            self._kill: 4,
+            self._stand_still: 3,
             self._drain: 2,
-            self._cut: 4,
+            self._cut: 3,
             self._half_close: 2,
             self._delay: 3,
             self._swallow: 2,
@@ -39,7 +39,7 @@ class Trouble:
         most = self._dice.choice([8, 16])
         async with anyio.create_task_group() as tasks:
             while not self._board.over:
-                await self._board.goes_on(self._dice.randint(1, most), at_most_s=2.0)
+                await self._board.goes_on(self._dice.randint(1, most), at_most_s=6.0)
                 kind = self._dice.choices([*kinds], [*kinds.values()])[0]
                 tasks.start_soon(kind, self._dice.choice(self._fleet.replicas))
 
@@ -74,7 +74,7 @@ class Trouble:
 
     async def _delay(self, replica: Replica) -> None:
         self._tell(replica, "has a slow database")
-        replica.proxy.delay_s = self._dice.uniform(0.02, 0.3)
+        replica.proxy.delay_s = self._dice.uniform(0.01, 0.1)
         await anyio.sleep(self._dice.uniform(0.5, 3))
         replica.proxy.delay_s = 0.0
 
@@ -85,7 +85,7 @@ class Trouble:
             replica.proxy.swallows_answers = True
         else:
             replica.proxy.swallows = True
-        await anyio.sleep(self._dice.choice([0.3, 2.0, 7.0]))
+        await anyio.sleep(self._dice.choice([0.3, 0.3, 2.0, 7.0]))
         replica.proxy.swallows = replica.proxy.swallows_answers = False
         replica.proxy.cut()  # a stream of which a piece is missing is none
 
