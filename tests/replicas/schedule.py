@@ -31,10 +31,13 @@ from saga_mcp.log.sql import SqlSagaLog
 from saga_mcp.log.sql.postgres.database import PostgresDatabase
 
 REALM = "ledger"
-ANSWERS = 100
-"""After so many callers have done their work, and nothing more goes wrong."""
 LASTS_S = 90.0
-"""Or after this time: three servers get little done on a machine that is busy otherwise."""
+"""How long callers work at most, where three servers get little done: the machine is busy otherwise."""
+KEYED = (
+    *("ledger.reserve", "ledger.hold", "ledger.charge", "ledger.wire", "ledger.book", "ledger.post"),
+    *("ledger.send_mail", "ledger.notify", "ledger.reserve_many", "shelf.put"),
+)
+"""Calls of these take a `step_key`."""
 RESTS_WITHIN_S = 60.0
 ROUNDS = 25
 
@@ -50,19 +53,29 @@ class Run:
 
     @property
     def told(self) -> str:
-        again = f"SEED={self.seed} scripts/test tests/replicas -k one_seed_alone -m ''"
+        again = f"SAGA_MCP_ANSWERS=100 SEED={self.seed} scripts/test tests/replicas -k one_seed_alone -m ''"
         return "\n".join([*self.notes, *self.problems, f"To run this schedule alone: {again}"])
 
 
 class Schedule:
     def __init__(
-        self, seed: int, folder: Path, postgres: PostgresServer, *, first: str = "", calm: bool = False, acts: int = 1
+        self,
+        seed: int,
+        folder: Path,
+        postgres: PostgresServer,
+        *,
+        first: str = "",
+        calm: bool = False,
+        answers: int = 100,
+        acts: int = 1,
     ) -> None:
         self.run = Run(seed)
         self._dice = random.Random(seed)  # noqa: S311 - a test
         self._folder = folder
         self._postgres = postgres
         self._first = first
+        self._answers = answers
+        """After so many callers have done their work."""
         self._acts = acts
         """How often callers work, and all comes to an end, with the same servers: starting them takes longest."""
         self._calm = calm
@@ -72,13 +85,7 @@ class Schedule:
         dice = self._dice
         on_error, on_undo_failure = dice.choice(["abort", "abort", "hold"]), dice.choice(["halt", "halt", "continue"])
         saga = f'on_error = "{on_error}"\non_undo_failure = "{on_undo_failure}"\nreply_within_s = 3.0'
-        keyed = [
-            f"[tools.'ledger.{tool}']\non_repeat = 'run'" for tool in ("reserve", "hold", "charge", "wire", "book")
-        ]
-        more = [
-            f"[tools.'ledger.{tool}']\non_repeat = 'run'" for tool in ("post", "send_mail", "notify", "reserve_many")
-        ]
-        tools = "\n".join([*keyed, *more, "[tools.'shelf.put']\non_repeat = 'run'"])
+        tools = "\n".join(f"[tools.'{tool}']\non_repeat = 'run'" for tool in KEYED)
         terms = Terms(one_machine=dice.random() < 0.6, saga=saga, tools=tools, first=self._first)
         self._note(f"seed {self.run.seed}: {terms.one_machine=} {on_error=} {on_undo_failure=}")
         with fresh(self._postgres) as name:
@@ -96,7 +103,7 @@ class Schedule:
         self.run.notes.append(f"{anyio.current_time():.2f} {line}")
 
     async def _work(self, board: Board) -> None:
-        board.due, board.ends_at = board.answers + ANSWERS, anyio.current_time() + LASTS_S
+        board.due, board.ends_at = board.answers + self._answers, anyio.current_time() + LASTS_S
         board.fleet.world.plan(**plan(self._dice, failing=20 if self._calm else 5))
         board.fleet.world.stay()
         before = len(board.said)

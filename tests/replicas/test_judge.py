@@ -137,7 +137,7 @@ SEEDS = 4
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.__name__)
 async def test_a_schedule_catches_a_planted_fault(
     own_server: PostgresServer, tmp_path: Path, fault: Callable[[], None]
