@@ -97,6 +97,7 @@ def _run_each(asked: Connection, env: Mapping[str, str], out: str) -> None:
     while arguments := asked.recv():
         Path(out).write_bytes(b"")
         sys.argv = ["saga-mcp", *arguments]
+        code = 0
         try:
             main()
         except SystemExit as ended:
