@@ -15,6 +15,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.config import LoadedConfig
 from saga_mcp.domain.errors import DriverUnavailable
+from saga_mcp.domain.hosts import host_key
 from saga_mcp.engine.drivers.local import LocalDriver
 from saga_mcp.engine.drivers.temporal.driver import TemporalDriver
 from saga_mcp.engine.drivers.temporal.place import TemporalPlace
@@ -66,7 +67,9 @@ def temporal_driver(place: TemporalPlace, realm: str, *, works: bool = False, en
     def driver(workshop: Workshop, tasks: TaskGroup) -> TemporalDriver:
         hands = None
         if makes_hands is not None:
-            hands = makes_hands(connection(), realm, place.queue_of(realm), workshop.clock)
+            hands = makes_hands(
+                connection(), realm, place.queue_of(realm), host_key(workshop.settings.host), workshop.clock
+            )
         return TemporalDriver(workshop, tasks, send, hands, brief=ends_soon)
 
     return driver

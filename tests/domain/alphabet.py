@@ -38,6 +38,8 @@ PROBABLE = e.StepPlan(tool="probable", kind=Kind.COMPENSABLE, has_probe=True, sa
 GUARDED = e.StepPlan(tool="guarded", kind=Kind.COMPENSABLE, guarded=True, looks_after=True)
 PIVOT = e.StepPlan(tool="pivot", kind=Kind.PIVOT)
 PROBABLE_PIVOT = e.StepPlan(tool="probable_pivot", kind=Kind.PIVOT, has_probe=True)
+HOSTED = e.StepPlan(tool="hosted", kind=Kind.COMPENSABLE, has_probe=True, safe_if_absent=True, host="there")
+HOSTED_AGAIN = e.StepPlan(tool="hosted_again", kind=Kind.RETRIABLE, idempotent=True, host="there")
 AGAIN = e.StepPlan(tool="again", kind=Kind.RETRIABLE, idempotent=True)
 LOOKED_UP = e.StepPlan(tool="looked_up", kind=Kind.RETRIABLE, has_probe=True)
 
@@ -63,6 +65,8 @@ class Alphabet:
     """Overdue threads, further attempts of compensable steps, invariants and idling."""
     alerts: bool = False
     """Alerts are kept back, and let go."""
+    hosts: bool = False
+    """Steps of a machine wait for it until people are told."""
     reverted: bool = False
     """Steps of a committed saga are handed over."""
     reverts: bool = False
@@ -154,6 +158,8 @@ def _forward_events(alphabet: Alphabet, n: int) -> Iterator[e.Event]:
     yield e.StepExempted(step=n, by="ada")
     if alphabet.rare:
         yield e.StepOverdue(step=n)
+    if alphabet.hosts:
+        yield e.StepHostAwaited(step=n)
 
 
 def _adoptions(alphabet: Alphabet, n: int) -> Iterator[e.Event]:

@@ -160,7 +160,7 @@ def hopeless(saga: Saga, step: Step) -> bool:
         return True
     if _settled(step) or step.state is StepState.AWAITING_APPROVAL or saga.final:
         return False
-    if step.overdue or step.exhausted:
+    if step.overdue or step.exhausted or step.host_awaited:
         return True
     if step.running or step.state is StepState.INTENDED:
         return False
@@ -212,6 +212,7 @@ def wrong_move(edge: Edge) -> Iterator[str]:
     if before.phase is Phase.COMMITTED and after.phase is not Phase.COMMITTED:
         yield "committed was left"
     yield from _wrong_wipe(before, event)
+    yield from _wrong_wait(edge)
     match event:
         case e.UndoIntended(step=number) | e.UndoSucceeded(step=number):
             yield from _wrong_undo(before, before.step(number), event)
@@ -237,6 +238,17 @@ def wrong_move(edge: Edge) -> Iterator[str]:
                 yield "finished with something left"
         case _:
             pass
+
+
+def _wrong_wait(edge: Edge) -> Iterator[str]:
+    """A step waits for its machine until anything happens to it, and only where it has one and nothing runs."""
+    number = getattr(edge.event, "step", 0)
+    step = edge.after.find_step(number)
+    if isinstance(edge.event, e.StepHostAwaited):
+        if step is None or not step.plan.host or step.running or step.undo_in_flight or _settled(step):
+            yield "waits for a machine for nothing"
+    elif step is not None and step.host_awaited:
+        yield "something happened, and it still waits for its machine"
 
 
 def _wrong_handover(saga: Saga, event: e.Event) -> Iterator[str]:

@@ -13,9 +13,9 @@ from functools import partial
 
 from tests.domain.alphabet import Alphabet
 
-from saga_mcp.domain import approvals, reverting, saga_decisions, step_decisions, undo_decisions
+from saga_mcp.domain import approvals, hosts, reverting, saga_decisions, step_decisions, undo_decisions
 from saga_mcp.domain import person_decisions as person
-from saga_mcp.domain.attention import VERBS, items
+from saga_mcp.domain.attention import VERBS, fits, items
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend, RunUndo, SendApproved, duties
 from saga_mcp.domain.errors import Refused
@@ -93,6 +93,10 @@ def _all_moves(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
         return
     yield Move(Who.LATE, "wipe", partial(saga_decisions.wipe, saga))
     drive = driving(alphabet)
+    if alphabet.hosts:
+        numbers = range(1, alphabet.steps + 1)
+        yield Move(Who.LATE, "wait for machines", lambda: hosts.await_hosts(saga, numbers))
+        yield Move(Who.LATE, "give back", lambda: saga_decisions.give_back(saga, ME, "here"))
     for duty in duties(saga):
         yield from _duty(alphabet, saga, duty)
     for step in saga.steps:
@@ -277,7 +281,7 @@ def _undo_observations(saga: Saga, step: Step, part: Part, drive: Driving, *, ra
 def verbs(alphabet: Alphabet, saga: Saga) -> Iterator[Move]:
     """Every verb of every item that waits (S14.3), named `item: verb`."""
     for item in items(saga):
-        for verb in VERBS[item.kind]:
+        for verb in (verb for verb in VERBS[item.kind] if fits(item.kind, verb, has_undo=item.has_undo)):
             for decide in _verb(alphabet, saga, item.step, item.kind, verb):
                 yield Move(Who.PERSON, f"{item.kind}: {verb}", decide)
 

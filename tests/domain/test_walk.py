@@ -31,6 +31,10 @@ EVENTS = [
     ),
     a.Alphabet(name="pivots and retriable steps", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
     a.Alphabet(name="alerts kept back", steps=1, plans=(a.PLAIN,), bindings=((a.CALL,),), alerts=True),
+    a.Alphabet(name="of a machine", steps=1, plans=(a.HOSTED,), bindings=((a.PROBED, a.MANUAL), None), hosts=True),
+    a.Alphabet(
+        name="of a machine, to be repeated", steps=2, plans=(a.PIVOT, a.HOSTED_AGAIN), bindings=((),), hosts=True
+    ),
     a.Alphabet(
         name="a guard looks",
         steps=1,
@@ -69,6 +73,10 @@ DECISIONS = [
     a.Alphabet(name="pivot and retriable step", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),
     a.Alphabet(name="a guard looks", steps=1, plans=(a.GUARDED,), bindings=((a.PROBED, a.MANUAL), None), rare=True),
     a.Alphabet(name="alerts kept back", steps=1, plans=(a.PLAIN,), bindings=((a.CALL,),), alerts=True),
+    a.Alphabet(name="of a machine", steps=1, plans=(a.HOSTED,), bindings=((a.PROBED,), (a.CALL,)), hosts=True),
+    a.Alphabet(
+        name="of a machine, to be repeated", steps=2, plans=(a.PIVOT, a.HOSTED_AGAIN), bindings=((),), hosts=True
+    ),
     a.Alphabet(
         name="probed pivot and retriable step, held",
         steps=2,

@@ -61,7 +61,8 @@ def switched(name: str) -> bool:
 
 
 def write(do: str, **what: object) -> None:
-    line = json.dumps({"do": do, "pid": os.getpid(), **what}) + "\n"
+    where = {"where": os.environ["WHERE"]} if "WHERE" in os.environ else {}
+    line = json.dumps({"do": do, "pid": os.getpid(), **where, **what}) + "\n"
     with WORLD.open("a", encoding="utf-8") as file:
         file.write(line)
 

@@ -9,7 +9,7 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, replace
 
-from saga_mcp.domain.attention import QUARANTINED, VERBS, Item, items, reported_state
+from saga_mcp.domain.attention import QUARANTINED, VERBS, Item, fits, items, reported_state
 from saga_mcp.domain.errors import SagaQuarantined
 from saga_mcp.domain.events import Event, StepAdopted, StepPlan, UndoRegistered
 from saga_mcp.domain.hiding import Hiding, hidden, secrets_of, secrets_of_parts
@@ -65,7 +65,8 @@ def verbs(item: Item) -> tuple[str, ...]:
     """What a person can do about the item with this command."""
     if item.kind is ItemKind.QUARANTINE:
         return ()
-    return tuple(verb for verb in VERBS[item.kind] if verb in OFFERED and (verb != "probe" or item.has_probe))
+    fitting = (verb for verb in VERBS[item.kind] if fits(item.kind, verb, has_undo=item.has_undo))
+    return tuple(verb for verb in fitting if verb in OFFERED and (verb != "probe" or item.has_probe))
 
 
 def item_at(saga: Saga, step: int) -> Item | None:

@@ -173,6 +173,8 @@ def _undo_words(spec: e.PartSpec) -> str:
 
 def _words(event: e.Event, names: _Names) -> str:
     """What the event adds to its name, escaped and joined."""
+    if isinstance(event, e.StepHostAwaited):
+        return "the machine where it was done has not gone on with it for ten minutes"
     parts = (
         _saga_words(event, names)
         if isinstance(event, e.SagaEvent)
@@ -197,7 +199,7 @@ def _saga_words(event: e.SagaEvent, names: _Names) -> tuple[str, ...]:
                 "a stuck undo does not halt older ones" if event.on_undo_failure is OnUndoFailure.CONTINUE else "",
             )
         case e.SagaClaimed(driver=driver):
-            return (f"driven by process {driver} from here on",)
+            return (f"driven by process {driver} from here on" if driver else "left to a process that can go on",)
         case e.SavepointSet(name=name):
             return (f'"{name}"',)
         case e.SagaCommitted(by=by, accepted=accepted):

@@ -18,6 +18,7 @@ from saga_mcp.config.invariants import judged, read_invariants
 from saga_mcp.config.keys import read_keys
 from saga_mcp.config.models import PythonTable, SagaTable, ToolTable
 from saga_mcp.config.pairs import check_alone, declare_with
+from saga_mcp.config.places import this_host
 from saga_mcp.config.presets import lay_presets
 from saga_mcp.config.problems import ConfigInvalid, ConfigProblem, KeyPath, did_you_mean
 from saga_mcp.config.source import read_config
@@ -120,7 +121,8 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
     read = validate(SagaTable, content.get("saga", {}), ("saga",), findings)
     saga = read.table if read else SagaTable.model_validate({})
     filling = Filling(path.parent, environ, findings)
-    registries, upstreams = _Tools(filling, laid, findings).load(OnError(saga.on_error)) if code else ((), ())
+    host = this_host(environ, findings)
+    registries, upstreams = _Tools(filling, laid, findings, host).load(OnError(saga.on_error)) if code else ((), ())
     taken = {rule.name for each in registries for rule in registered(each.source).invariants}
     invariants = read_invariants(content.get("invariants", []), taken, findings) if code else ()
     receiver = read_alerts(content["alerts"], filling, findings) if code and "alerts" in content else None
@@ -137,6 +139,7 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
             path=path,
             settings=EngineSettings(
                 realm=realm,
+                host=host,
                 on_error=OnError(saga.on_error),
                 on_undo_failure=OnUndoFailure(saga.on_undo_failure),
                 saga_id_required=saga.saga_id == "required",
@@ -175,13 +178,13 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
 class _Tools:
     """`[python]`, `[upstreams]` and `[tools]`."""
 
-    def __init__(self, filling: Filling, content: Mapping[str, Any], findings: Findings) -> None:
+    def __init__(self, filling: Filling, content: Mapping[str, Any], findings: Findings, host: str) -> None:
         self._folder = filling.folder
         self._findings = findings
         self._python = self._tables(content, "python")
         self._tools = self._tables(content, "tools")
         self._invariants = content.get("invariants")
-        self._upstreams = Upstreams(self._tables(content, "upstreams"), filling, findings)
+        self._upstreams = Upstreams(self._tables(content, "upstreams"), filling, findings, host)
         self._unusable = set(self._upstreams.unusable)
         self._sources: dict[str, tuple[ToolRegistry, bool]] = {}
 
@@ -210,14 +213,16 @@ class _Tools:
         for key, read in alone.items():
             check_alone(key, read, callables, self._findings)
         declared = tuple(
-            declare_with(
-                name,
-                source,
-                tables.get(name, {}),
-                plain=plain,
-                on_error=on_error,
-                callables=callables,
-                findings=self._findings,
+            self._upstreams.hosting.all_placed(
+                declare_with(
+                    name,
+                    source,
+                    tables.get(name, {}),
+                    plain=plain,
+                    on_error=on_error,
+                    callables=callables,
+                    findings=self._findings,
+                )
             )
             for name, (source, plain) in self._sources.items()
         )

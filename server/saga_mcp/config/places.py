@@ -7,11 +7,18 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+import socket
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Final
 from urllib.parse import urlsplit
 
+from saga_mcp.config.findings import Findings
+
 _PATH = re.compile(r"/|~|\.{1,2}[/\\]|[A-Za-z]:[/\\]")
+HOST: Final = "SAGA_MCP_HOST"
+"""Variable that names the machine, for where the system's id is missing, or another at each start (containers)."""
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _MACHINE = Path("/etc/machine-id")
 """Of systemd: the same until the system is installed anew."""
 
@@ -37,8 +44,22 @@ def _place(text: str) -> str:
     return f"{url.scheme}://{url.hostname or ''}:{port}{named}"
 
 
-def this_host() -> str:
-    """Return what tells this machine from others, and nothing else of it; empty where nothing does."""
+def this_host(environ: Mapping[str, str], findings: Findings) -> str:
+    """Return the id of this machine, or of what stands for one: `SAGA_MCP_HOST`, else the system's; empty: it has none.
+
+    Of the system's id only a hash is told, after the name that people know the machine by (`domain.hosts`).
+    """
+    named = environ.get(HOST, "").strip()
+    if named:
+        if not _NAME.fullmatch(named):
+            findings.problem((HOST,), "names a machine: at most 64 letters, digits, dots, - and _")
+        return named
+    key = _machine_key()
+    name = "".join(char if _NAME.fullmatch(char) else "-" for char in socket.gethostname())[:64]
+    return f"{name or 'unnamed'}/{key}" if key else ""
+
+
+def _machine_key() -> str:
     try:
         text = _MACHINE.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

@@ -12,11 +12,13 @@ from pathlib import Path
 from saga_mcp.config.checks import Callables
 from saga_mcp.config.filled import Filling
 from saga_mcp.config.findings import Findings
+from saga_mcp.config.hosted import Hosting
 from saga_mcp.config.models import Condition, ToolTable, UpstreamTable
 from saga_mcp.config.pairs import declare_alone
-from saga_mcp.config.places import places, this_host
+from saga_mcp.config.places import places
 from saga_mcp.config.problems import KeyPath
 from saga_mcp.config.validate import Read, validate
+from saga_mcp.domain.hosts import host_key
 from saga_mcp.domain.repeats import OnRepeat
 from saga_mcp.domain.values import Kind, OnError
 from saga_mcp.tools.answer_rules import AnswerRules
@@ -58,10 +60,12 @@ class Upstreams:
         tables: `[upstreams]`.
         filling: Fills in what they refer to.
         findings: Where problems go.
+        host: This machine.
     """
 
-    def __init__(self, tables: Mapping[str, object], filling: Filling, findings: Findings) -> None:
+    def __init__(self, tables: Mapping[str, object], filling: Filling, findings: Findings, host: str) -> None:
         self._findings = findings
+        self._host = host
         self._filling = filling
         self.names = frozenset(tables)
         self._reached = {
@@ -79,6 +83,8 @@ class Upstreams:
             name for name, reached in self._reached.items() if outlives_us(reached.place, reached.scope)
         )
         """Those whose calls may go on where this process has ended."""
+        of_machine = frozenset(name for name, reached in self._reached.items() if reached.scope == "host")
+        self.hosting = Hosting(host, of_machine)
 
     def declare(
         self, tables: Mapping[str, Mapping[str, Read[ToolTable]]], on_error: OnError, callables: Callables
@@ -117,7 +123,7 @@ class Upstreams:
         if account is None:
             return None
         scope: Scope = written.scope or ("shared" if written.url else "host")
-        host = this_host() if scope == "host" else ""
+        host = host_key(self._host) if scope == "host" else ""
         return _Reached(read, place, target_id(where, account, scope, host), scope)
 
     def _program(self, written: UpstreamTable, path: KeyPath) -> Program | None:
@@ -188,7 +194,7 @@ class Upstreams:
                 DeclaredUpstreamTool(
                     tool=tool,
                     offered=offered_name(prefix, tool),
-                    pair=declare_alone(base, read, callables, self._findings),
+                    pair=self.hosting.placed(declare_alone(base, read, callables, self._findings)),
                     rules=own,
                     listed=offered and read.table.offer,
                     takes_step_key=on_error is OnError.HOLD or read.table.on_repeat is not None,

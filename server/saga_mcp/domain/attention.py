@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from saga_mcp.domain.duties import busy
+from saga_mcp.domain.hosts import host_name
 from saga_mcp.domain.on_saga import revertible
 from saga_mcp.domain.rollback import in_scope, step_item
 from saga_mcp.domain.state import Saga, Step
-from saga_mcp.domain.values import ItemKind, PartAction, PartState, Phase, StepState, Urgency
+from saga_mcp.domain.values import ItemKind, Kind, PartAction, PartState, Phase, StepState, Urgency
 
 NEEDS_ATTENTION = "needs_attention"
 QUARANTINED = "quarantined"
@@ -32,6 +33,8 @@ class Item:
     message: str = ""
     has_probe: bool = False
     """Its tool can be asked what happened."""
+    has_undo: bool = True
+    """Its tool can be undone."""
 
     @property
     def name(self) -> str:
@@ -44,6 +47,7 @@ VERBS: dict[ItemKind, tuple[str, ...]] = {
     ItemKind.UNDO_IN_DOUBT: ("probe", "resolve --undone", "retry", "exempt"),
     ItemKind.DEAD_LETTER: ("retry", "resolve --undone", "exempt"),
     ItemKind.TARGET_CHANGED: ("retry", "resolve --undone", "exempt"),
+    ItemKind.NEEDS_HOST: ("resolve --undone", "resolve --landed", "exempt"),
     ItemKind.MANUAL_UNDO: ("resolve --undone", "exempt"),
     ItemKind.CANNOT_BUILD: ("resolve --landed --result", "resolve --undone", "exempt"),
     ItemKind.GUARD_CONFLICT: ("retry", "resolve --overwrite", "resolve --keep"),
@@ -56,6 +60,14 @@ VERBS: dict[ItemKind, tuple[str, ...]] = {
     ItemKind.OUTBOX_PARKED: ("retry", "export"),
 }
 """What a person can do about each kind of item (S14.3)."""
+
+
+def fits(kind: ItemKind, verb: str, *, has_undo: bool) -> bool:
+    """Whether a person can do this about an item; what waits for its machine is a call to repeat, or an undo."""
+    if kind is ItemKind.NEEDS_HOST and verb == ("resolve --landed" if has_undo else "resolve --undone"):
+        return False
+    return verb in VERBS[kind]
+
 
 _SILENT = frozenset({ItemKind.APPROVAL, ItemKind.IDLE, ItemKind.INVARIANT})
 """Items that do not change the reported state (S14.2)."""
@@ -100,6 +112,8 @@ def _item(saga: Saga, step: Step, kind: ItemKind) -> Item:
         ItemKind.UNDO_IN_DOUBT,
     }
     message = part.error if held and part is not None else step.build_error or step.error
+    if step.host_awaited:
+        message = f"needs host {host_name(step.plan.host)}"
     return Item(
         saga_id=saga.id,
         step=step.number,
@@ -109,6 +123,7 @@ def _item(saga: Saga, step: Step, kind: ItemKind) -> Item:
         has_probe=(kind is ItemKind.IN_DOUBT and step.plan.has_probe)
         or (kind is ItemKind.UNDO_IN_DOUBT and part is not None and part.spec.has_probe),
         message=message,
+        has_undo=step.kind is Kind.COMPENSABLE,
     )
 
 
@@ -125,7 +140,7 @@ def state_with(saga: Saga, waiting: tuple[Item, ...]) -> str:
 def _alarms(saga: Saga, item: Item) -> bool:
     if item.kind in _SILENT or item.step == 0:
         return False
-    if item.kind in {ItemKind.IN_DOUBT, ItemKind.RETRIABLE_EXHAUSTED, ItemKind.LATE_EFFECT}:
+    if item.kind in {ItemKind.IN_DOUBT, ItemKind.NEEDS_HOST, ItemKind.RETRIABLE_EXHAUSTED, ItemKind.LATE_EFFECT}:
         return True
     # An undo that cannot be built harms nobody until the step is to be undone.
     return saga.phase is Phase.COMPENSATING and in_scope(saga, saga.step(item.step))

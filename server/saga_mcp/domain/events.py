@@ -42,6 +42,7 @@ from saga_mcp.domain.step_events import (
     StepExhausted,
     StepFailed,
     StepFellInDoubt,
+    StepHostAwaited,
     StepIntended,
     StepObserved,
     StepOverdue,
@@ -68,7 +69,7 @@ from saga_mcp.domain.undo_events import (
     UndoSucceeded,
 )
 
-Event: TypeAlias = SagaEvent | StepEvent | UndoEvent
+Event: TypeAlias = SagaEvent | StepEvent | UndoEvent | StepHostAwaited
 
 __all__ = [
     "PAYLOAD",
@@ -103,6 +104,7 @@ __all__ = [
     "StepExhausted",
     "StepFailed",
     "StepFellInDoubt",
+    "StepHostAwaited",
     "StepIntended",
     "StepObserved",
     "StepOverdue",

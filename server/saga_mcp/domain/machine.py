@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from saga_mcp.domain.copying import replace
-from saga_mcp.domain.events import Event, StepEvent, UndoEvent
+from saga_mcp.domain.events import Event, StepEvent, StepHostAwaited, UndoEvent
+from saga_mcp.domain.hosts import apply_host_awaited
 from saga_mcp.domain.on_saga import apply_saga_event
 from saga_mcp.domain.on_step import apply_step_event
 from saga_mcp.domain.on_undo import apply_undo_event
 from saga_mcp.domain.state import Saga
+from saga_mcp.domain.transition import step_of
 
 
 def apply(saga: Saga, event: Event) -> Saga:
@@ -27,6 +29,8 @@ def apply(saga: Saga, event: Event) -> Saga:
         return apply_step_event(saga, event)
     if isinstance(event, UndoEvent):
         return apply_undo_event(saga, event)
+    if isinstance(event, StepHostAwaited):
+        return apply_host_awaited(saga, step_of(saga, event.step))
     return replace(apply_saga_event(saga, event), seq=saga.next_seq)
 
 

@@ -51,6 +51,7 @@ RESOLVABLE = frozenset(
     {
         ItemKind.DEAD_LETTER,
         ItemKind.TARGET_CHANGED,
+        ItemKind.NEEDS_HOST,
         ItemKind.UNDO_IN_DOUBT,
         ItemKind.MANUAL_UNDO,
         ItemKind.CANNOT_BUILD,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from saga_mcp.domain.attention import VERBS
+from saga_mcp.domain.attention import fits
 from saga_mcp.domain.draft import Draft, Driving
 from saga_mcp.domain.errors import ItemRefused, SagaNotFound
 from saga_mcp.domain.events import (
@@ -18,7 +18,7 @@ from saga_mcp.domain.events import (
 from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing, judge
-from saga_mcp.domain.values import ItemKind, SettledBy
+from saga_mcp.domain.values import ItemKind, Kind, SettledBy
 
 
 def step_waiting(saga: Saga, number: int, verb: str) -> tuple[Step, ItemKind]:
@@ -35,7 +35,7 @@ def step_waiting(saga: Saga, number: int, verb: str) -> tuple[Step, ItemKind]:
     if step is None or kind is None:
         message = f"Nothing waits for a person at {saga.id}.{number}. Nothing was changed. See `saga-mcp attention`."
         raise ItemRefused(message)
-    if verb not in VERBS[kind]:
+    if not fits(kind, verb, has_undo=step.kind is Kind.COMPENSABLE):
         name = f"{saga.id}.{number}"
         message = f"{name} is an item of the kind {kind}: `{verb}` does not fit. Nothing was changed. "
         # Which verbs there are, the command knows.

@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from saga_mcp.domain.errors import KeyReused, RepeatRefused, StepUnsettled
+from saga_mcp.domain.hosts import is_elsewhere
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_events import StepPlan
 from saga_mcp.domain.values import StepState
@@ -185,7 +186,7 @@ def _by_key(saga: Saga, plan: StepPlan) -> Repeat:
         if is_awaited(step):
             return Join(step.number)
         if step.state in _UNKNOWN:
-            if step.resendable:
+            if step.resendable and step.plan.target_id == plan.target_id and not is_elsewhere(step, plan.host):
                 return SendAgain(step.number)
             message = (
                 f"Step {step.number} {step.tool} bears this step_key and its outcome is unknown. Nothing was sent. "

@@ -152,6 +152,8 @@ def step_item(saga: Saga, step: Step) -> ItemKind | None:
         return ItemKind.IN_DOUBT
     if step.exhausted:
         return ItemKind.RETRIABLE_EXHAUSTED
+    if step.host_awaited:  # a probe there could tell; so can a person
+        return ItemKind.IN_DOUBT if step.probe_due else ItemKind.NEEDS_HOST
     if step.state is StepState.IN_DOUBT:
         return ItemKind.IN_DOUBT if _doubt_is_stuck(saga, step) else None
     if step.state in {StepState.SUCCEEDED, StepState.COMPENSATING}:

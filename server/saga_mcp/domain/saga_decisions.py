@@ -31,6 +31,7 @@ from saga_mcp.domain.events import (
     StepIntended,
     StepPlan,
 )
+from saga_mcp.domain.hosts import awaited_hosts
 from saga_mcp.domain.on_saga import at_rest, blocks_commit
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.stranded import Attempt
@@ -313,7 +314,7 @@ def finish_rollback(saga: Saga, driving: Driving) -> tuple[Event, ...]:
     return Draft(saga).close(driving)
 
 
-def take_over(
+def take_over(  # noqa: PLR0913 - what was observed, all but the first with a name
     saga: Saga,
     driving: Driving,
     dead: Callable[[str], bool],
@@ -322,8 +323,11 @@ def take_over(
     assigned: bool = False,
     unproved: Collection[str] = (),
     stalled: Collection[str] = (),
+    here: str = "",
 ) -> tuple[Event, ...]:
     """Record what became of a dead process's work, and drive the saga from now on; none where somebody living does.
+
+    Where all that is due is for other machines it is driven by nobody from now on: who can, takes it (S1.3).
 
     Args:
         saga: the current state.
@@ -333,6 +337,7 @@ def take_over(
         assigned: whoever sees to it that one process at a time drives a saga has given it to this one.
         unproved: see `lost`.
         stalled: owners that live and drive nothing any more (S10.5).
+        here: the machine of this process.
     """
     driven = saga.driver not in {"", driving.driver, *stalled} and not dead(saga.driver)
     if driven and not assigned:
@@ -341,4 +346,13 @@ def take_over(
     draft = Draft(saga)
     draft.add_all(claim(saga, driving.driver))
     draft.add_all(lost(draft.saga, dead, driving.bind, lasting, unproved))
+    if awaited_hosts(draft.saga, here):
+        draft = Draft(saga)
+        draft.add_all(claim(saga, ""))
+        draft.add_all(lost(draft.saga, dead, driving.bind, lasting, unproved))
     return draft.close(driving)
+
+
+def give_back(saga: Saga, driver: str, here: str) -> tuple[Event, ...]:
+    """Let processes of the machine that is needed drive the saga, where this one can do nothing of what is due."""
+    return claim(saga, "") if saga.driver == driver and awaited_hosts(saga, here) else ()

@@ -106,6 +106,8 @@ class Step:
     accepted: bool = False
     """A failure the caller acknowledged, or that a save-point roll-back took back."""
     reply_lost: bool = False
+    host_awaited: bool = False
+    """What is due for it has waited for its machine for so long that people are told (S1.3)."""
     person: str = ""
     """Who undid or exempted the step by hand."""
     owner: str = ""
@@ -173,7 +175,7 @@ class Step:
     @property
     def loose(self) -> bool:
         """Whether the step may be due for something, or wait for a person: it is neither settled nor plainly done."""
-        if self.running or self.overdue or self.late:
+        if self.running or self.overdue or self.late or self.host_awaited:
             return True
         if self.state is not StepState.SUCCEEDED:
             return not self.settled

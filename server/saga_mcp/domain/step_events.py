@@ -21,7 +21,8 @@ class StepPlan:
     pair_hash: str = ""
     target_id: str = ""
     host: str = ""
-    """Host id of a host-scoped tool (S1.3), else empty."""
+    """Host id of the machine whose processes alone probe and undo it (S1.3); empty: any, or an older version did not
+    say."""
     idempotent: bool = False
     has_probe: bool = False
     safe_if_absent: bool = False
@@ -260,6 +261,13 @@ class StepSettled:
     """See `StepObserved`; of a probe that found the effect, which is looked at with it."""
     after: JsonValue = field(default=None, compare=False, metadata=PAYLOAD)
     note: str = field(default="", compare=False, metadata=PAYLOAD)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepHostAwaited:
+    """What is due for the step has waited for processes of its machine for so long that people are told (S1.3)."""
+
+    step: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,8 @@ def heard(saga: Saga, step: Step) -> Saga:
 
 def _with_step(saga: Saga, old: Step | None, new: Step, *, idle: bool, acknowledged: Acknowledged) -> Saga:
     """The saga's counters, undo stack and pivot follow without a rescan (S2.4), in one copy."""
+    if new.host_awaited and old is not None and old.host_awaited:
+        new = replace(new, host_awaited=False)  # something happened, so that wait is over
     steps = saga.steps.appended(new) if old is None else saga.steps.replaced(new.number - 1, new)
     pivot = _pivot(saga, old, new)
     passed = pivot == new.number and new.state is StepState.SUCCEEDED

@@ -122,6 +122,7 @@ class ItemKind(StrEnum):
     UNDO_IN_DOUBT = "undo_in_doubt"
     DEAD_LETTER = "dead_letter"
     TARGET_CHANGED = "target_changed"
+    NEEDS_HOST = "needs_host"
     MANUAL_UNDO = "manual_undo"
     CANNOT_BUILD = "cannot_build"
     GUARD_CONFLICT = "guard_conflict"

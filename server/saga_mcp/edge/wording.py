@@ -376,6 +376,7 @@ _WAITS = {
     ItemKind.UNDO_IN_DOUBT: "find out whether the undo happened",
     ItemKind.DEAD_LETTER: "the undo failed for good: undo it by hand or try again",
     ItemKind.TARGET_CHANGED: "the tool lives elsewhere now: decide where to undo",
+    ItemKind.NEEDS_HOST: "start a server on the machine where it was done, or decide without it",
     ItemKind.MANUAL_UNDO: "only a person can undo this",
     ItemKind.CANNOT_BUILD: "the undo cannot be built: undo it by hand",
     ItemKind.GUARD_CONFLICT: "it was changed since: overwrite or keep",

@@ -71,7 +71,7 @@ class Allowed:
 
     async def _order(self, step: Step) -> Order:
         pair = await self._shop.pair(step)
-        tool, obstacle = tool_of(self._shop.catalogue, step)
+        tool, obstacle = tool_of(self._shop.catalogue, step, self._shop.settings.host)
         if tool is None:
             raise _Unsendable(obstacle)
         try:

@@ -178,7 +178,7 @@ class Forward:
             reason = str(unreadable)
             await self._shop.drive(saga.id, lambda now, _: give_up_retriable(now, number, reason))
             return
-        tool, obstacle = tool_of(self._shop.catalogue, step)
+        tool, obstacle = tool_of(self._shop.catalogue, step, self._shop.settings.host)
         if tool is None or step.attempts >= pair.retry.attempts:
             error = obstacle or step.error
             await self._shop.drive(saga.id, lambda now, _: give_up_retriable(now, number, error))

@@ -1,13 +1,22 @@
-"""A saga is undone, probed and sent again only where it was done (SEMANTICS.md S1.2; DESIGN.md rule 12)."""
+"""A saga is undone, probed and sent again only where it was done (SEMANTICS.md S1.2, S1.3; DESIGN.md rule 12)."""
 
 from __future__ import annotations
 
+from saga_mcp.domain.hosts import host_name, is_elsewhere
 from saga_mcp.domain.state import Step
 from saga_mcp.tools.port import Catalogue, Tool
 
 
-def tool_of(catalogue: Catalogue, step: Step) -> tuple[Tool | None, str]:
-    """The step's tool as this process has it, or None and why it may not be called for this step."""
+def tool_of(catalogue: Catalogue, step: Step, here: str) -> tuple[Tool | None, str]:
+    """The step's tool as this process has it, or None and why it may not be called for this step.
+
+    Args:
+        catalogue: what this process has.
+        step: the step.
+        here: the machine of this process.
+    """
+    if is_elsewhere(step, here):
+        return None, f"{step.tool} was called on the machine {host_name(step.plan.host)}: only there"
     tool = catalogue.tool(step.tool)
     if tool is None:
         return None, f"{step.tool} is not available in this config"

@@ -22,6 +22,8 @@ class EngineSettings:
     """What the config says about every saga of this realm."""
 
     realm: str
+    host: str = ""
+    """Id of this machine (S1.3); empty: it has none, and does nothing for a step of one that has."""
     on_error: OnError = OnError.ABORT
     on_undo_failure: OnUndoFailure = OnUndoFailure.HALT
     saga_id_required: bool = False

@@ -56,7 +56,7 @@ class Probing:
         except PairUnreadable:  # how long an "absent" has to be waited for is not known
             await self._shop.decide(saga.id, lambda now, d: probes_ended(now, number, d))
             return
-        tool, obstacle = tool_of(self._shop.catalogue, step)
+        tool, obstacle = tool_of(self._shop.catalogue, step, self._shop.settings.host)
         clock = self._shop.clock
         settle_s = pair.settle_s
         began = math.inf if step.running else clock.now()
@@ -92,7 +92,7 @@ class Probing:
     async def ask(self, saga: Saga, number: int) -> Asked:
         """Ask once, for a person; an "absent" again `settle_s` later, when what was on its way has landed (S3.4)."""
         step = saga.step(number)
-        tool, obstacle = tool_of(self._shop.catalogue, step)
+        tool, obstacle = tool_of(self._shop.catalogue, step, self._shop.settings.host)
         if tool is None:
             return Asked(NoVerdict(error=obstacle))
         asked = await self._ask(tool, saga, number)

@@ -10,6 +10,7 @@ from anyio.abc import TaskGroup
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.duties import ProbeUndo
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.hosts import is_elsewhere
 from saga_mcp.domain.ids import undo_key
 from saga_mcp.domain.rollback import undo_probed_now
 from saga_mcp.domain.state import Part, Saga, Step
@@ -93,6 +94,8 @@ class UndoProbing:
 
     async def _ask(self, saga: Saga, step: Step, part: Part, pair: Pair) -> bool | None:
         """Whether the undo took effect; None: no verdict. A guard tells it too."""
+        if is_elsewhere(step, self._shop.settings.host):
+            return None
         entry = entry_of(pair, part)
         if entry is not None and entry.probe is not None:
             probe, context = entry.probe, context_of(self._shop, saga, step, part, entry)

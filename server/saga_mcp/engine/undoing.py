@@ -11,6 +11,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from saga_mcp.domain.duties import RunUndo
 from saga_mcp.domain.errors import ToolPaused
 from saga_mcp.domain.events import Event
+from saga_mcp.domain.hosts import is_elsewhere
 from saga_mcp.domain.rollback import next_undo
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.stranded import Attempt, attempt_of, attempts_of
@@ -352,6 +353,8 @@ class Undoing:
         """The intent of the part that follows, for the same append as an outcome (DESIGN.md section 8)."""
         turn = next_undo(saga)
         if turn is None or turn.part.tries or turn.part.spec.action is not PartAction.CALL:
+            return ()
+        if is_elsewhere(turn.step, self._shop.settings.host):
             return ()
         if self._stopping or not self._shop.claimed or self._shop.otherwise:
             return ()

@@ -15,9 +15,11 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import busy, duties
 from saga_mcp.domain.errors import DrivenOtherwise, LogConflict, LogUnavailable, SagaQuarantined
+from saga_mcp.domain.hosts import done_on
 from saga_mcp.domain.living import Life
 from saga_mcp.engine.drivers.named import LOCAL, Named
 from saga_mcp.engine.drivers.rounds import TROUBLE, Course, Rounds
+from saga_mcp.engine.hosts import AwaitedHosts
 from saga_mcp.engine.port import Allowances, Resender
 from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.workshop import Workshop
@@ -42,6 +44,7 @@ class LocalDriver:
         self._tasks = tasks
         self._named = Named(workshop, LOCAL)
         self._rounds = Rounds(workshop, tasks)
+        self._awaited = AwaitedHosts(workshop)
         self._drives: dict[str, _Drive] = {}
         self._trouble: dict[str, tuple[int, float]] = {}
         self._changed = anyio.Event()
@@ -185,6 +188,7 @@ class LocalDriver:
 
     async def _look_around(self) -> None:
         rows = await self._shop.log.busy_sagas(self._shop.settings.realm)
+        self._awaited.keep({row.id for row in rows})
         if not rows or not await self._named.has_realm():
             return
         lives = await self._shop.lives({row.driver for row in rows} - {""})
@@ -211,5 +215,11 @@ class LocalDriver:
     async def _consider(self, row: SagaRow) -> None:
         if row.id in self._drives or self._shop.clock.now() < self._trouble.get(row.id, (0, 0.0))[1]:
             return
-        if duties(await self._rounds.take(row.id)):
+        if self._awaited.is_known(row.id, row.seq):
+            return
+        saga = await self._rounds.take(row.id)
+        due = duties(saga)
+        if done_on(due, self._shop.settings.host):
             await self.wake(row.id)
+        elif due:
+            await self._awaited.look(saga)

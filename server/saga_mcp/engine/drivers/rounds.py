@@ -29,9 +29,10 @@ from saga_mcp.domain.duties import (
     owners,
 )
 from saga_mcp.domain.errors import LogConflict, LogUnavailable
+from saga_mcp.domain.hosts import awaited_hosts, done_on
 from saga_mcp.domain.living import Life
 from saga_mcp.domain.pausing import held_undo
-from saga_mcp.domain.saga_decisions import abort_as_due, finish_rollback, take_over
+from saga_mcp.domain.saga_decisions import abort_as_due, finish_rollback, give_back, take_over
 from saga_mcp.domain.state import Part, Saga, Step
 from saga_mcp.domain.stranded import Attempt, attempts_of, outlives_us
 from saga_mcp.domain.undo_parts import part_of
@@ -86,6 +87,8 @@ class Look:
     """Something was done, so there is reason to look at once."""
     again_in_s: float = math.inf
     """When the first thing of those that wait is due; infinite: only a change of the log can make anything due."""
+    awaits: tuple[str, ...] = ()
+    """Machines that have to go on: nothing that is due may be done here (S1.3), and the saga is nobody's to drive."""
 
 
 class Rounds:
@@ -128,10 +131,17 @@ class Rounds:
         course.wake = anyio.Event()
         saga = await self.take(saga_id)
         due = duties(saga)
+        here = self._shop.settings.host
+        mine = done_on(due, here)
+        if due and not mine and not course.beside:
+            me = self._shop.owners.me
+            if saga.driver == me:
+                saga = (await self._shop.decide(saga_id, lambda now, _: give_back(now, me, here))).saga
+            return Look(saga=saga, ours=False, awaits=awaited_hosts(saga, here))
         if saga.driver != self._shop.owners.me and (due or not self._assigned):
             return Look(saga=saga, ours=False)
         again_in_s = math.inf
-        for duty in due:
+        for duty in mine:
             if self._assigned and not course.makes_do:
                 await self._require_tool(duty)
             if isinstance(duty, Probe | ProbeUndo | Resend | SendApproved):
@@ -150,7 +160,7 @@ class Rounds:
             case RunUndo(step=step, part=part):
                 missing = await self._undoing.missing(step, part)
             case Probe(step=step) | Resend(step=step) | SendApproved(step=step):
-                missing = tool_of(self._shop.catalogue, step)[1]
+                missing = tool_of(self._shop.catalogue, step, self._shop.settings.host)[1]
             case ProbeUndo() | Abort() | Finish():
                 missing = ""
         if missing:
@@ -160,8 +170,11 @@ class Rounds:
         """The state now, with the work of dead owners recorded and the driving ours where nobody living has it."""
         saga = await self._shop.log.load(saga_id)
         lives = await self._shop.lives(owners(saga))
-        assigned = self._assigned
-        wanted = saga.driver != self._shop.owners.me and duties(saga) if assigned else not saga.driver
+        assigned, here = self._assigned, self._shop.settings.host
+        if assigned:
+            wanted = saga.driver != self._shop.owners.me and bool(done_on(duties(saga), here))
+        else:
+            wanted = not saga.driver and not awaited_hosts(saga, here)
         if not wanted and all(life is Life.LIVES for life in lives.values()):
             return saga
         lasting = await self._lasting(saga, lives)
@@ -173,7 +186,7 @@ class Rounds:
         decided = await self._shop.decide(
             saga_id,
             lambda now, driving: take_over(
-                now, driving, dead, lasting, assigned=assigned, unproved=unproved, stalled=stalled
+                now, driving, dead, lasting, assigned=assigned, unproved=unproved, stalled=stalled, here=here
             ),
         )
         return decided.saga

@@ -21,6 +21,7 @@ from saga_mcp.engine.drivers.temporal.errands import Errands
 from saga_mcp.engine.drivers.temporal.lacking import tell_what_is_missing
 from saga_mcp.engine.drivers.temporal.resting import Resting
 from saga_mcp.engine.drivers.temporal.waking import Send, WakeUps
+from saga_mcp.engine.hosts import AwaitedHosts
 from saga_mcp.engine.port import Allowances, Resender
 from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.workshop import Workshop
@@ -71,6 +72,7 @@ class TemporalDriver:
         self._watches = False
         self._named = Named(workshop, TEMPORAL)
         self._errands = Errands(workshop, tasks, self._named)
+        self._awaited = AwaitedHosts(workshop)
         self._seen: dict[str, _Seen] = {}
         self._stopping = False
         if hands is None:
@@ -158,6 +160,7 @@ class TemporalDriver:
             await self._look_after(row)
         known = {row.id for row in rows}
         self._seen = {saga_id: seen for saga_id, seen in self._seen.items() if saga_id in known}
+        self._awaited.keep(known)
 
     def _stands_still(self, row: SagaRow) -> bool:
         """Whether it is time to look why a saga does not move."""
@@ -177,6 +180,7 @@ class TemporalDriver:
             _log.warning("saga_not_looked_at", saga_id=row.id, reason=str(error))
             due = False
         else:
+            await self._awaited.look(saga)
             due = bool(duties(saga)) or await self._rounds.orphaned(saga)
         if due:
             # No signal: a workflow that runs looks by itself some time, and a rush must not be made worse by looks.

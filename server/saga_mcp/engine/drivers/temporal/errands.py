@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import RunUndo, duties
 from saga_mcp.domain.errors import DrivenOtherwise, LogUnavailable, SagaNotFound, SagaQuarantined
+from saga_mcp.domain.hosts import host_key
 from saga_mcp.domain.state import Saga
 from saga_mcp.engine.drivers.named import Named
 from saga_mcp.engine.drivers.rounds import Course, Rounds, Slot
@@ -130,6 +131,9 @@ class Errands:
                     return self._later(course, 0.0, look.saga)
                 continue
             await self._require_no_other(look.saga)
+            if look.awaits:
+                # An older workflow knows no machines, and asks again soon.
+                return Turn(rests=False, again_in_s=_LOOK_S, hosts=[host_key(host) for host in look.awaits])
             if course.beside:
                 await wait_for(course.wake, min(look.again_in_s, self._shop.settings.recovery_every_s), clock)
             elif not look.ours:

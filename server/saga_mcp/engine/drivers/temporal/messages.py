@@ -13,6 +13,11 @@ ACTIVITY: Final = "saga-mcp.turn"
 WAKE: Final = "wake"
 
 
+def queue_on(task_queue: str, host: str) -> str:
+    """The task queue on which only the workers of one machine listen."""
+    return f"{task_queue}@{host}"
+
+
 @dataclass(frozen=True, slots=True)
 class Order:
     """Which saga is to be driven."""
@@ -33,3 +38,5 @@ class Turn:
     """When the next turn is due, where it does not rest."""
     waits: dict[str, float] = field(default_factory=dict[str, float])
     """As in `Order`, from the end of the turn on."""
+    hosts: list[str] = field(default_factory=list[str])
+    """Keys of the machines whose workers alone can do what is due; where there are none, any worker can."""

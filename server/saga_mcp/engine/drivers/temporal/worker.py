@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from importlib.metadata import version
 from typing import Any, Final
@@ -13,6 +12,7 @@ from typing import Any, Final
 import anyio
 import structlog
 from temporalio import activity
+from temporalio.client import Client
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
@@ -21,7 +21,7 @@ from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.drivers.rounds import ToolMissing
 from saga_mcp.engine.drivers.temporal.connection import Connection, TemporalUnreachable
 from saga_mcp.engine.drivers.temporal.errands import Errands, NotOurs
-from saga_mcp.engine.drivers.temporal.messages import ACTIVITY, Order, Turn
+from saga_mcp.engine.drivers.temporal.messages import ACTIVITY, Order, Turn, queue_on
 from saga_mcp.engine.drivers.temporal.workflow import DriveSaga
 from saga_mcp.engine.supervise import wait_for
 from saga_tools import Retry
@@ -47,8 +47,10 @@ minutes."""
 class TemporalHands:
     """Takes turns for one realm."""
 
-    def __init__(self, connection: Connection, realm: str, task_queue: str, clock: Clock) -> None:
+    def __init__(self, connection: Connection, realm: str, task_queue: str, host: str, clock: Clock) -> None:
+        """Made by `drivers`; `host`: the key of this machine, or nothing."""
         self._connection = connection
+        self._host = host
         self._realm = realm
         self._task_queue = task_queue
         self._clock = clock
@@ -61,22 +63,13 @@ class TemporalHands:
         while not errands.stopping.is_set():
             try:
                 client = await self._connection.client()
-                worker = Worker(
-                    client,
-                    task_queue=self._task_queue,
-                    workflows=[DriveSaga],
-                    workflow_runner=UnsandboxedWorkflowRunner(),  # the sandbox costs each saga more than its turns
-                    activities=[self._activity(errands)],
-                    max_concurrent_activities=_TURNS_AT_A_TIME,
-                    sticky_queue_schedule_to_start_timeout=_STICKY,
-                    graceful_shutdown_timeout=_ENDS_WITHIN,
-                    build_id=_BUILD,
-                    max_heartbeat_throttle_interval=timedelta(seconds=_BEAT_S),
-                    default_heartbeat_throttle_interval=timedelta(seconds=_BEAT_S),
-                )
+                activities = [self._activity(errands)]
+                workers = [self._worker(client, self._task_queue, activities, flows=[DriveSaga])]
+                if self._host:  # what only this machine may do (S1.3)
+                    workers.append(self._worker(client, queue_on(self._task_queue, self._host), activities))
                 _log.info("worker_ready", realm=self._realm, task_queue=self._task_queue)
                 failures = 0
-                await _run(worker, errands.stopping)
+                await _run(workers, errands.stopping)
             except TemporalUnreachable as error:
                 failures += 1
                 _log.warning("driver_unavailable", reason=str(error), failures=failures)
@@ -85,6 +78,23 @@ class TemporalHands:
                 _log.exception("worker_failed", failures=failures)
             if failures:
                 await wait_for(errands.stopping, _AGAIN.delay_s(failures), self._clock)
+
+    def _worker(
+        self, client: Client, task_queue: str, activities: Sequence[Callable[..., Any]], flows: Sequence[type] = ()
+    ) -> Worker:
+        return Worker(
+            client,
+            task_queue=task_queue,
+            workflows=flows,
+            workflow_runner=UnsandboxedWorkflowRunner(),  # the sandbox costs each saga more than its turns
+            activities=activities,
+            max_concurrent_activities=_TURNS_AT_A_TIME,
+            sticky_queue_schedule_to_start_timeout=_STICKY,
+            graceful_shutdown_timeout=_ENDS_WITHIN,
+            build_id=_BUILD,
+            max_heartbeat_throttle_interval=timedelta(seconds=_BEAT_S),
+            default_heartbeat_throttle_interval=timedelta(seconds=_BEAT_S),
+        )
 
     def _activity(self, errands: Errands) -> Callable[..., Any]:
         @activity.defn(name=ACTIVITY)
@@ -128,14 +138,15 @@ async def _beat(lacked: int) -> None:
         activity.heartbeat(lacked)
 
 
-async def _run(worker: Worker, stopping: anyio.Event) -> None:
-    """Run the worker until it fails or is to stop.
+async def _run(workers: Sequence[Worker], stopping: anyio.Event) -> None:
+    """Run the workers until one fails or they are to stop.
 
-    In a task of asyncio's own: a cancelled scope of anyio would cut off the end of the worker too.
+    In tasks of asyncio's own: a cancelled scope of anyio would cut off the end of a worker too.
     """
-    running = asyncio.ensure_future(worker.run())
+    running = [asyncio.ensure_future(worker.run()) for worker in workers]
     ended = anyio.Event()
-    running.add_done_callback(lambda _: ended.set())
+    for each in running:
+        each.add_done_callback(lambda _: ended.set())
     try:
         async with anyio.create_task_group() as either:
 
@@ -148,7 +159,9 @@ async def _run(worker: Worker, stopping: anyio.Event) -> None:
             either.cancel_scope.cancel()
     finally:
         with anyio.CancelScope(shield=True):
-            if not running.done():
-                await worker.shutdown()
-            with contextlib.suppress(asyncio.CancelledError):
-                await running
+            # All are told at once: none takes a new turn while another one ends.
+            endings = [worker.shutdown() for worker, run in zip(workers, running, strict=True) if not run.done()]
+            await asyncio.gather(*endings)
+            for end in await asyncio.gather(*running, return_exceptions=True):
+                if isinstance(end, Exception):
+                    raise end
