@@ -28,10 +28,12 @@ from saga_mcp.cli.pausing import way_back, words
 from saga_mcp.cli.timeline import utc_time
 from saga_mcp.cli.views import outage_lines
 from saga_mcp.domain.errors import LogError
+from saga_mcp.domain.hosts import host_name
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.edge.clean import escape
 from saga_mcp.log.inspection import LogInspection, ServerInspection
 from saga_mcp.log.outbox import OutboxCounts
+from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import SagaLog
 
 _ANSWERS_WITHIN_S = 30.0
@@ -73,6 +75,7 @@ def _everything(config: Path | None) -> Iterator[Check]:
         yield from _config_trouble(error)
         return
     yield from _config(ground)
+    yield from _looked("machine", lambda: _machine(ground))
     yield from _looked("tools", lambda: _tools(ground))
     yield from _looked("upstreams", lambda: _upstreams(ground))
     seen = app.inspect_log(ground.loaded)
@@ -116,6 +119,17 @@ def _config(ground: Ground) -> Iterator[Check]:
         yield Check("realm", "warn", says, f'write name = "{ground.realm}" under [saga]')
     else:
         yield Check("realm", "ok", ground.realm)
+
+
+def _machine(ground: Ground) -> Iterator[Check]:
+    """As what this machine is known, where that makes a difference."""
+    host = ground.loaded.settings.host
+    own = [f"upstreams.{each.name}" for each in ground.loaded.upstreams if each.scope == "host"]
+    if host and own:
+        yield Check("machine", "ok", f"host {host_name(host)}: it alone undoes what {', '.join(own)} did here")
+    elif own and isinstance(ground.loaded.database, ServerPlace):
+        says = f"this machine has no id, and {', '.join(own)} is of one: any other without an id may undo its steps"
+        yield Check("machine", "warn", says, 'set SAGA_MCP_HOST here, or say scope = "shared"')
 
 
 def _tools(ground: Ground) -> Iterator[Check]:

@@ -12,6 +12,7 @@ import typer
 from saga_mcp.app import App
 from saga_mcp.cli import views
 from saga_mcp.cli.ground import Ground, open_app, open_log, stdout_kept_clean
+from saga_mcp.cli.hosts import left_to_others, needs_words
 from saga_mcp.cli.look import load
 from saga_mcp.cli.options import ask
 from saga_mcp.cli.output import Exit, Output
@@ -19,6 +20,7 @@ from saga_mcp.domain.attention import summary
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import DriverUnavailable, LogError
 from saga_mcp.domain.hiding import hidden
+from saga_mcp.domain.hosts import awaited_hosts
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.engine.drivers.named import LOCAL, TEMPORAL
@@ -88,7 +90,7 @@ async def carry_out(ground: Ground, plan: Plan, yes: bool, as_json: bool) -> Non
     async with opened_for_a_while(ground, drive=here) as opened:
         saga = await plan.decide(opened.engine)
         if busy(saga) and wait_s:
-            saga = await _at_rest(opened, saga, wait_s, output)
+            saga = await _at_rest(opened, saga, wait_s, output, alone=not servers)
         if here:
             saga = await _calls_ended(opened, saga, output)
     told = _told(ground, opened.engine)
@@ -115,18 +117,34 @@ async def opened_for_a_while(ground: Ground, *, drive: bool) -> AsyncGenerator[A
                         await opened.engine.alerted(_ALERTS_S)
 
 
-async def _at_rest(opened: App, saga: Saga, wait_s: float, output: Output) -> Saga:
-    """The saga at rest, or as it is when the time is up; every change of the line that sums it up is shown."""
+async def _at_rest(opened: App, saga: Saga, wait_s: float, output: Output, *, alone: bool) -> Saga:
+    """The saga at rest, or as it is when the time is up; every change of the line that sums it up is shown.
+
+    Args:
+        opened: the engine.
+        saga: the saga.
+        wait_s: the time.
+        output: where changes are shown.
+        alone: no server lives that could do what is for another machine.
+    """
     with anyio.move_on_after(wait_s):
         async with anyio.create_task_group() as tasks:
             if not output.as_json:
                 tasks.start_soon(_show_progress, opened, saga, output)
+            if alone:
+                tasks.start_soon(_until_others_are_needed, opened, saga, tasks.cancel_scope)
             with contextlib.suppress(
                 LogError, DriverUnavailable
             ):  # the load below meets it too, outside of the task group
                 await opened.engine.rest(saga.id)
             tasks.cancel_scope.cancel()
     return await opened.log.load(saga.id)
+
+
+async def _until_others_are_needed(opened: App, saga: Saga, waiting: anyio.CancelScope) -> None:
+    with contextlib.suppress(LogError):  # whoever waits for the rest says it
+        await left_to_others(opened, saga.id)
+        waiting.cancel()
 
 
 async def _calls_ended(opened: App, saga: Saga, output: Output) -> Saga:
@@ -185,13 +203,17 @@ def _report(
                 "saga": views.saga_json(hidden(saga)),
                 "at_rest": not going_on,
                 "driven_by": driven_by,
+                "needs_hosts": [*awaited_hosts(saga, ground.loaded.settings.host)],
                 "reached": not going_on and plan.reached(saga),
                 "summary": summary(saga),
             }
         )
         return
     output.text(*plan.said)
-    if going_on and driven_by not in _NAMES:
+    needs = needs_words(saga, ground.loaded.settings.host)
+    if needs:
+        output.text("Recorded.", needs)
+    elif going_on and driven_by not in _NAMES:
         output.text(_who_goes_on(ground, driven_by))
     elif not going_on and not plan.reached(saga):
         output.text(f"Recorded, and not where you wanted it: see `saga-mcp show {saga.id}` and `saga-mcp attention`.")

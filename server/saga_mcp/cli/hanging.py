@@ -43,6 +43,14 @@ async def hanging(ground: Ground, log: SagaLog) -> list[Hanging]:
         except (SagaNotFound, SagaQuarantined):
             continue
         records = [record async for record in history(log, saga.id)]
-        stands = standing(saga, records, await frozen_pairs(log, saga.loose_steps), alive, {}, {})
+        stands = standing(
+            saga,
+            records,
+            await frozen_pairs(log, saga.loose_steps),
+            alive,
+            {},
+            {},
+            here=ground.loaded.settings.host,
+        )
         found += (Hanging(saga.id, wait) for wait in stands.found if wait.overdue)
     return found

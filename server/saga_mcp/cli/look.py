@@ -145,7 +145,9 @@ def list_sagas(
             down = await outages(log, found[:limit])
             paused = [*(await log.paused(ground.realm)).values()]
         output = Output(as_json)
-        alive = {owner.id: owner.pid for owner in ground.alive()}
+        living = ground.alive()
+        alive = {owner.id: owner.pid for owner in living}
+        places = {owner.id: owner.where for owner in living}
         if as_json:
             listed = [views.row_json(each, alive) for each in shown]
             waits = [each.json() for each in down]
@@ -160,7 +162,7 @@ def list_sagas(
             )
             return
         if shown:
-            views.saga_table(output, shown, alive, time.time())
+            views.saga_table(output, shown, places, time.time())
         if len(found) > limit:
             output.text(f"... and {len(found) - limit} older: --limit {len(found)}")
         going = any(row.busy for row in found)

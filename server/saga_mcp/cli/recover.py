@@ -6,6 +6,7 @@ one left must not wait for the next that starts.
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass
 
 import anyio
@@ -17,13 +18,15 @@ from saga_mcp.cli.act import ItemArgument, item_named
 from saga_mcp.cli.drive import ALONE_WAIT_S, Plan, carry_out, opened_for_a_while
 from saga_mcp.cli.ground import Ground, open_log, stand_on
 from saga_mcp.cli.hanging import Hanging, hanging
+from saga_mcp.cli.hosts import left_to_others, needs_words
 from saga_mcp.cli.items import item_at, verbs
 from saga_mcp.cli.options import ConfigOption, JsonOption, WaitOption, YesOption, ask, require_answerable
 from saga_mcp.cli.output import CommandFailed, Exit, Output, count
 from saga_mcp.domain.attention import NEEDS_ATTENTION, QUARANTINED, reported_state, summary
 from saga_mcp.domain.duties import busy
-from saga_mcp.domain.errors import ItemRefused, SagaQuarantined
+from saga_mcp.domain.errors import ItemRefused, LogError, SagaQuarantined
 from saga_mcp.domain.hiding import hiding
+from saga_mcp.domain.hosts import awaited_hosts, require_here
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import ItemKind, JsonObject
 from saga_mcp.engine.engine import Engine
@@ -51,6 +54,7 @@ def probe(
     async def decide(engine: Engine) -> Saga:
         saga = await engine.saga(saga_id)
         tool = _probed(saga, step)
+        require_here(saga.step(step), f"{saga.id}.{step}", engine.settings.host)
         waits = item_at(saga, step)
         if waits is not None and waits.kind is ItemKind.UNDO_IN_DOUBT:
             return await _undo_probed(engine, saga, step, said)
@@ -154,7 +158,7 @@ async def _recover(ground: Ground, yes: bool, wait_s: float, output: Output) -> 
         async with opened_for_a_while(ground, drive=True) as opened:
             with anyio.move_on_after(wait_s):
                 for row in due:
-                    await _rest(opened, row)
+                    await _rest(opened, row, alone=not ground.servers())
         async with open_log(ground) as log:  # what was under way is recorded by now
             driven = [await _after(log, row) for row in due]
             hangs = await hanging(ground, log)
@@ -164,11 +168,19 @@ async def _recover(ground: Ground, yes: bool, wait_s: float, output: Output) -> 
         raise typer.Exit(Exit.FAILED)
 
 
-async def _rest(opened: App, row: SagaRow) -> None:
-    try:
-        await opened.engine.rest(row.id)
-    except SagaQuarantined:
-        return  # said in the report; the others go on
+async def _rest(opened: App, row: SagaRow, *, alone: bool) -> None:
+    async with anyio.create_task_group() as either:
+
+        async def until_others_are_needed() -> None:
+            with contextlib.suppress(LogError):
+                await left_to_others(opened, row.id)
+                either.cancel_scope.cancel()
+
+        if alone:
+            either.start_soon(until_others_are_needed)
+        with contextlib.suppress(SagaQuarantined):  # said in the report; the others go on
+            await opened.engine.rest(row.id)
+        either.cancel_scope.cancel()
 
 
 async def _after(log: SagaLog, row: SagaRow) -> _Driven:
@@ -189,6 +201,7 @@ def _report(ground: Ground, driven: list[_Driven], hangs: list[Hanging], unsent:
                 "at_rest": each.at_rest,
                 "before": each.row.state,
                 "summary": each.now,
+                "needs_hosts": [] if each.saga is None else [*awaited_hosts(each.saga, ground.loaded.settings.host)],
             }
             for each in driven
         ]
@@ -215,6 +228,8 @@ def _report(ground: Ground, driven: list[_Driven], hangs: list[Hanging], unsent:
         output.text("What waits for a person: `saga-mcp attention`.")
     if unsent:
         output.text(f"{count(unsent, 'alert')} could not be sent yet: `saga-mcp doctor` says more.")
-    if resting < len(driven):
+    away = [(each.row.id, needs_words(each.saga, ground.loaded.settings.host)) for each in driven if each.saga]
+    output.text(*(f"{saga_id}: {words}" for saga_id, words in away if words))
+    if resting < len(driven) - sum(bool(words) for _, words in away):
         output.text("Not everything came to rest in time: run it again, or start a server.")
     output.text(f"{count(len(driven), 'saga')} had something due, {resting} at rest now, in {ground.database}")

@@ -69,7 +69,7 @@ def show(  # noqa: PLR0913 - its options
             # What is shown lacks the secrets that a read may need.
             whole = await log.load(saga.id) if again else saga
             paused, held = await log.paused(ground.realm), await other_holders(log, saga)
-            stands = standing(saga, records, pairs, ground.alive(), paused, held)
+            stands = standing(saga, records, pairs, ground.alive(), paused, held, here=ground.loaded.settings.host)
         now = await look_again(ground, whole, [whole.step(each.number) for each in again], pairs) if again else {}
         if step is not None:
             records = [record for record in records if getattr(record.event, "step", 0) == step]

@@ -26,6 +26,7 @@ from saga_mcp.domain.events import (
     UndoFellInDoubt,
     UndoIntended,
 )
+from saga_mcp.domain.hosts import awaited_hosts, awaiting, host_name, is_elsewhere
 from saga_mcp.domain.pausing import Pause, held_call, held_undo
 from saga_mcp.domain.rollback import next_undo
 from saga_mcp.domain.state import Part, Saga, Step
@@ -52,7 +53,7 @@ class Wait:
     step: int
     kind: str
     """`call`, `attempt`, `doubt`, `approval`, `send`, `resource`, `undo`, `undo_attempt`, `undo_doubt`, `upstream`,
-    `paused` or `person`."""
+    `paused`, `host` or `person`."""
     words: str
     since: float | None = None
     until: float | None = None
@@ -94,17 +95,24 @@ class Standing:
     found: tuple[Wait, ...]
     for_workers: bool = False
     """It names no process: whichever worker has its turn takes it."""
+    driver: str = ""
+    """Where the driver is found, for people."""
+    needs: tuple[str, ...] = ()
+    """Machines that have to go on, as people know them: nothing that is due is for this one."""
 
     def json(self, step: int | None) -> JsonObject:
         """For programs; of one step only where that is asked."""
-        return {"driver_pid": self.driver_pid, "waits": [each.json() for each in self._of(step)]}
+        waits = [each.json() for each in self._of(step)]
+        return {"driver_pid": self.driver_pid, "needs_hosts": [*self.needs], "waits": [*waits]}
 
     def lines(self, step: int | None) -> Iterator[str]:
         """For people."""
         yield from (each.line() for each in self._of(step))
-        if self.is_busy:
+        if self.is_busy and self.needs and not self.driver_pid:
+            yield f"It needs host {', '.join(self.needs)}: a server or `saga-mcp recover` there goes on with it."
+        elif self.is_busy:
             nobody = "No worker has taken it yet." if self.for_workers else "Nobody alive drives it."
-            yield f"Driven by pid {self.driver_pid}." if self.driver_pid else nobody
+            yield f"Driven by pid {self.driver}." if self.driver_pid else nobody
 
     def _of(self, step: int | None) -> Iterator[Wait]:
         return (each for each in self.found if step in {None, each.step})
@@ -134,14 +142,16 @@ async def other_holders(log: SagaLog, saga: Saga) -> Mapping[str, str]:
     return found
 
 
-def standing(
+def standing(  # noqa: PLR0913 - what was read of it, and who looks
     saga: Saga,
     records: Sequence[Record],
     pairs: Pairs,
     alive: Sequence[LivingOwner],
     paused: Mapping[str, Pause],
     holders: Mapping[str, str],
+    *,
     now: float | None = None,
+    here: str = "",
 ) -> Standing:
     """Why a saga is not at rest.
 
@@ -153,19 +163,23 @@ def standing(
         paused: What a person has paused, by tool.
         holders: Which other saga holds what a call of it waits for.
         now: The wall clock; default: the machine's.
+        here: Id of this machine.
     """
     now = time.time() if now is None else now
     pids = {owner.id: owner.pid for owner in alive}
     held = held_undo(saga, paused) or held_call(saga, paused)
     places = {owner.id: owner.where for owner in alive}
-    teller = _Teller(saga, records, pairs, pids, held, holders, now, places)
+    teller = _Teller(saga, records, pairs, pids, held, holders, now, places, here)
     going = busy(saga)
     driver = teller.alive.get(saga.driver) if going else None
     steps = {step.number: step for step in saga.loose_steps}
     if held is not None:
         steps.setdefault(held[0].number, held[0])  # an undo that was never tried leaves its step as it was
+    for step in awaiting(saga, here):
+        steps.setdefault(step.number, step)
     found = tuple(chain.from_iterable(map(teller.of, steps.values())))
-    return Standing(going, driver, found, for_workers=not saga.driver)
+    where, needs = places.get(saga.driver, ""), tuple(map(host_name, awaited_hosts(saga, here)))
+    return Standing(going, driver, found, for_workers=not saga.driver, driver=where, needs=needs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +193,15 @@ class _Teller:
     now: float
     places: Mapping[str, str]
     """Where living processes are found, for people."""
+    here: str
 
     def of(self, step: Step) -> Iterator[Wait]:
         """What one step waits for."""
+        if any(each.number == step.number for each in awaiting(self.saga, self.here)):
+            told = " It has for ten minutes: a person may decide what becomes of it" if step.host_awaited else ""
+            words = f"what is next for it needs host {host_name(step.plan.host)}, where it was done.{told}"
+            yield Wait(step=step.number, kind="host", words=words.rstrip("."), behind=self._behind(step))
+            return
         yield from self._forward(step)
         item = item_at(self.saga, step.number)
         if item is not None and step.state is not StepState.AWAITING_APPROVAL:
@@ -279,6 +299,8 @@ class _Teller:
                 words = f"its call was allowed{_at(since)}, and waits for {what}"
                 return Wait(step=step.number, kind="resource", words=words, since=since, holder=holder)
             words = f"its call was allowed{_at(since)}, and waits for what is before it to be settled"
+            if is_elsewhere(step, self.here):
+                words = f"its call was allowed{_at(since)}, and needs host {host_name(step.plan.host)}"
             return Wait(step=step.number, kind="send", words=words, since=since)
         since = self._last(step, StepAwaitingApproval)
         until = step.expires_at or None

@@ -153,7 +153,7 @@ def waiting_json(each: Waiting) -> JsonObject:
     return item_json(each.item) | {"purpose": each.purpose, "since": utc_time(each.since), "blocks": each.blocks}
 
 
-def saga_table(output: Output, found: Sequence[Listed], alive: Mapping[str, int], now: float) -> None:
+def saga_table(output: Output, found: Sequence[Listed], alive: Mapping[str, str], now: float) -> None:
     """Print sagas, one a row; what is held up, and who drives, only where there is something to say of it."""
     columns = {
         "SAGA": [each.row.id for each in found],
@@ -171,10 +171,10 @@ def saga_table(output: Output, found: Sequence[Listed], alive: Mapping[str, int]
     output.table([*shown], [*zip(*shown.values(), strict=True)])
 
 
-def _driver(row: SagaRow, alive: Mapping[str, int]) -> str:
+def _driver(row: SagaRow, alive: Mapping[str, str]) -> str:
     if not row.busy:
         return ""
-    return f"pid {alive[row.driver]}" if row.driver in alive else "nobody alive" if row.driver else "no worker yet"
+    return f"pid {alive[row.driver]}" if row.driver in alive else "nobody alive" if row.driver else "nobody yet"
 
 
 def waiting_table(output: Output, found: Sequence[Waiting], now: float) -> None:

@@ -94,6 +94,6 @@ def require_here(step: Step, name: str, here: str) -> None:
     if is_elsewhere(step, here):
         machine = host_name(step.plan.host)
         raise ItemRefused(
-            f"{name} was done on the machine {machine}, and only there it can be asked what happened. Nothing was "
-            f"changed. Run this there."
+            f"{name} needs host {machine}, where it was done: only there it can be asked what happened. Nothing was "
+            "changed. Run this there."
         )

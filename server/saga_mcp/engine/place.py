@@ -16,7 +16,7 @@ def tool_of(catalogue: Catalogue, step: Step, here: str) -> tuple[Tool | None, s
         here: the machine of this process.
     """
     if is_elsewhere(step, here):
-        return None, f"{step.tool} was called on the machine {host_name(step.plan.host)}: only there"
+        return None, f"{step.tool} needs host {host_name(step.plan.host)}, where it was called"
     tool = catalogue.tool(step.tool)
     if tool is None:
         return None, f"{step.tool} is not available in this config"
