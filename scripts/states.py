@@ -45,6 +45,7 @@ WALKS = (
     a.Alphabet(
         name="guard", steps=1, plans=(a.GUARDED,), bindings=((a.CALL,), None), parked=(ItemKind.GUARD_CONFLICT,)
     ),
+    a.Alphabet(name="machine", steps=1, plans=(a.HOSTED,), bindings=((a.CALL,),), hosts=True),
     a.Alphabet(name="two parts", steps=1, plans=(a.PYTHON,), bindings=((a.CALL, a.LEAVE),)),
     a.Alphabet(name="revert", steps=1, plans=(a.PLAIN,), bindings=((a.ONCE,),), reverts=True),
     a.Alphabet(name="pivot", steps=2, plans=(a.PIVOT, a.AGAIN), bindings=((),)),

@@ -5,13 +5,26 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 
 from tests.cli.project import Project, here
 
 from saga_mcp.app import App
-from saga_mcp.domain.events import AlertsParked, Event, SagaIdled, StepSettled, UndoParked, UndoResumed
+from saga_mcp.domain.events import (
+    AbortRequested,
+    AlertsParked,
+    Event,
+    SagaIdled,
+    StepAttemptEnded,
+    StepHostAwaited,
+    StepIntended,
+    StepSettled,
+    StepSucceeded,
+    UndoParked,
+    UndoResumed,
+)
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import ItemKind, SettledBy
+from saga_mcp.domain.values import Effect, ItemKind, SettledBy
 
 Stuck = Callable[[Project], Saga]
 
@@ -98,6 +111,33 @@ def target_changed(project: Project) -> Saga:
     assert here(project, "abort", saga.id, "--yes") == 1
     project.config.write_text(config)
     return now(project, saga.id)
+
+
+def needs_host(project: Project) -> Saga:
+    """Its last step was done on a machine that has been away for ten minutes."""
+    saga = project.saga(("book", "room"))
+    plan = replace(saga.step(1).plan, host="warehouse")
+    return append(
+        project,
+        saga.id,
+        StepIntended(step=2, plan=plan, owner="own-0000000000000000"),
+        StepSucceeded(step=2, parts=saga.step(1).main, result=saga.step(1).result),
+        AbortRequested(cause="operator", by="ada"),
+        StepHostAwaited(step=2),
+    )
+
+
+def needs_host_to_repeat(project: Project) -> Saga:
+    """The same of a call that has to succeed, and so far did not."""
+    plan = replace(project.saga(("ship", "other"), ("tell", "other")).step(2).plan, host="warehouse")
+    saga = project.saga(("ship", "parcel"))
+    return append(
+        project,
+        saga.id,
+        StepIntended(step=2, plan=plan, owner="own-0000000000000000"),
+        StepAttemptEnded(step=2, effect=Effect.NONE),
+        StepHostAwaited(step=2),
+    )
 
 
 def approval(project: Project) -> Saga:

@@ -22,6 +22,8 @@ from tests.cli.stuck import (
     invariant,
     late_effect,
     manual_undo,
+    needs_host,
+    needs_host_to_repeat,
     now,
     quarantined,
     retriable_exhausted,
@@ -40,6 +42,7 @@ STUCK: dict[ItemKind, tuple[Stuck, int]] = {
     ItemKind.UNDO_IN_DOUBT: (undo_in_doubt, 2),
     ItemKind.DEAD_LETTER: (dead_letter, 2),
     ItemKind.TARGET_CHANGED: (target_changed, 2),
+    ItemKind.NEEDS_HOST: (needs_host, 2),
     ItemKind.MANUAL_UNDO: (manual_undo, 2),
     ItemKind.CANNOT_BUILD: (cannot_build, 2),
     ItemKind.GUARD_CONFLICT: (guard_conflict, 2),
@@ -90,6 +93,8 @@ def test_a_command_of_the_runbook_ends_the_item_that_it_is_given_for(
     stuck, step = STUCK[kind]
     if command.startswith("probe"):
         stuck = in_doubt_with_probe
+    if kind is ItemKind.NEEDS_HOST and "--landed" in command:
+        stuck = needs_host_to_repeat
     saga = stuck(project)
     assert [(item.step, item.kind) for item in items(saga)] == [(step, kind)]
     project.trouble()

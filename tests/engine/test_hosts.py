@@ -23,7 +23,7 @@ from saga_mcp.domain.errors import StepUnsettled
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.person_decisions import exempt, resolve_undone
 from saga_mcp.domain.values import ItemKind, OnError, Phase, StepState
-from saga_mcp.tools.declared import DeclaredRegistry
+from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool
 
 MINUTES_S = 60.0
 
@@ -37,6 +37,22 @@ class Leaping(NotingClock):
         return super().now() + self.ahead_s
 
 
+def of(
+    host: str, *, shared: Collection[str] = (), approval: bool = False
+) -> Callable[[DeclaredRegistry], DeclaredRegistry]:
+    """Declares all tools but the `shared` ones as of a machine."""
+
+    def placed(tool: DeclaredTool) -> DeclaredTool:
+        own = "" if tool.registered.name in shared else host
+        return replace(tool, pair=replace(tool.pair, host=own, approval=approval or tool.pair.approval))
+
+    def adjust(declared: DeclaredRegistry) -> DeclaredRegistry:
+        declared = settles_at_once(declared)
+        return replace(declared, tools=tuple(map(placed, declared.tools)))
+
+    return adjust
+
+
 @asynccontextmanager
 async def on(
     host: str,
@@ -46,25 +62,9 @@ async def on(
     approval: bool = False,
     **changed: Any,  # noqa: ANN401 - the settings
 ) -> AsyncGenerator[Server]:
-    """A server on a machine, all of whose tools are of that machine but the `shared` ones."""
-
-    def adjust(declared: DeclaredRegistry) -> DeclaredRegistry:
-        declared = settles_at_once(declared)
-        tools = tuple(
-            replace(
-                tool,
-                pair=replace(
-                    tool.pair,
-                    host="" if tool.registered.name in shared else host,
-                    approval=approval or tool.pair.approval,
-                ),
-            )
-            for tool in declared.tools
-        )
-        return replace(declared, tools=tools)
-
-    changed = {"probe_for_s": 5.0, **changed}
-    async with served(database, adjust=adjust, host=host, **changed) as server:
+    """A server on a machine."""
+    adjust = of(host, shared=shared, approval=approval)
+    async with served(database, adjust=adjust, host=host, **{"probe_for_s": 5.0, **changed}) as server:
         yield server
 
 

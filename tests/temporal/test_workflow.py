@@ -46,6 +46,17 @@ class Run:
         events = (await self.handle.fetch_history()).events
         return float(events[-1].event_time.ToMicroseconds() - events[0].event_time.ToMicroseconds()) / 1e6
 
+    @asynccontextmanager
+    async def listening(self, queue: str, take: Callable[[Order], Awaitable[Turn]]) -> AsyncGenerator[None]:
+        """A worker on a queue of its own."""
+
+        @activity.defn(name=ACTIVITY)
+        async def turn(order: Order) -> Turn:
+            return await take(order)
+
+        async with Worker(self.environment.client, task_queue=queue, activities=[turn]):
+            yield
+
     async def wake(self) -> None:
         assert self.handle is not None
         await self.environment.client.get_workflow_handle(self.handle.id).signal(WAKE)
@@ -104,6 +115,43 @@ async def test_a_wake_up_ends_a_wait_and_what_was_planned_stays_planned() -> Non
         took_s = await run.took_s()
     assert took_s < 3600
     assert run.orders[1].waits["1/1/0"] > 80000.0
+
+
+async def test_what_needs_a_machine_lies_in_its_queue_until_a_worker_of_it_takes_it() -> None:
+    """Hours later, and without a turn of anybody else but one every ten minutes."""
+
+    async def script(_order: Order, number: int) -> Turn:
+        if number == 4:
+            taking.set()
+        return Turn(rests=False, hosts=["a"])
+
+    async def taken(_order: Order) -> Turn:
+        return Turn(rests=True)
+
+    taking = anyio.Event()
+    async with running(script) as run:
+        handle = await run.began()
+        await taking.wait()
+        async with run.listening(f"{run.queue}@a", taken):
+            await handle.result()
+        took_s = await run.took_s()
+    assert took_s > 3 * 600
+    assert len(run.orders) in {4, 5}
+
+
+async def test_what_a_person_decides_is_looked_at_though_a_machine_is_awaited() -> None:
+    async def script(_order: Order, number: int) -> Turn:
+        return Turn(rests=number == 2, hosts=["a"] if number == 1 else [])
+
+    async with running(script) as run:
+        handle = await run.began()
+        while not run.orders:  # noqa: ASYNC110 - in another process
+            await anyio.sleep(0.01)
+        await run.wake()
+        await handle.result()
+        took_s = await run.took_s()
+    assert took_s < 60
+    assert len(run.orders) == 2
 
 
 @pytest.mark.slow
