@@ -68,7 +68,7 @@ def temporal_driver(place: TemporalPlace, realm: str, *, works: bool = False, en
         hands = None
         if makes_hands is not None:
             hands = makes_hands(
-                connection(), realm, place.queue_of(realm), host_key(workshop.settings.host), workshop.clock
+                connection(), realm, place.queue_of(realm), workshop.clock, host=host_key(workshop.settings.host)
             )
         return TemporalDriver(workshop, tasks, send, hands, brief=ends_soon)
 

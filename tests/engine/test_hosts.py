@@ -64,7 +64,8 @@ async def on(
 ) -> AsyncGenerator[Server]:
     """A server on a machine."""
     adjust = of(host, shared=shared, approval=approval)
-    async with served(database, adjust=adjust, host=host, **{"probe_for_s": 5.0, **changed}) as server:
+    changed.setdefault("probe_for_s", 5.0)
+    async with served(database, adjust=adjust, host=host, **changed) as server:
         yield server
 
 

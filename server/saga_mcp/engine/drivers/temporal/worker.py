@@ -47,8 +47,8 @@ minutes."""
 class TemporalHands:
     """Takes turns for one realm."""
 
-    def __init__(self, connection: Connection, realm: str, task_queue: str, host: str, clock: Clock) -> None:
-        """Made by `drivers`; `host`: the key of this machine, or nothing."""
+    def __init__(self, connection: Connection, realm: str, task_queue: str, clock: Clock, *, host: str = "") -> None:
+        """Made by `drivers`; `host`: the key of this machine, if it has one."""
         self._connection = connection
         self._host = host
         self._realm = realm
