@@ -362,8 +362,7 @@ def list_moves(count: int, left: int) -> str:
 
 
 def _numbers(numbers: list[int]) -> str:
-    shown = ", ".join(map(str, numbers[:_MOST_NAMED]))
-    return f"{shown}, ..." if len(numbers) > _MOST_NAMED else shown
+    return ", ".join([*map(str, numbers[:_MOST_NAMED]), *(["..."] if len(numbers) > _MOST_NAMED else [])])
 
 
 def waits_for(kind: ItemKind) -> str:
