@@ -23,7 +23,7 @@ from sqlalchemy import (
     Text,
 )
 
-EPOCH: Final = 12
+EPOCH: Final = 13
 """Number of the schema that this code writes; raised by every migration (S10.3)."""
 
 metadata: Final = MetaData()

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from alembic import op
 
-revision = "0012"
-down_revision = "0011"
+revision = "0013"
+down_revision = "0012"
 
 
 def upgrade() -> None:
-    """Mark the log as one that may hold the event of epoch 12."""
-    op.execute("UPDATE saga_log_meta SET epoch = 12")
+    """Mark the log as one that may hold the event of epoch 13."""
+    op.execute("UPDATE saga_log_meta SET epoch = 13")
