@@ -54,8 +54,8 @@ class DriveSaga:
             seen = self._wakes
             now = Order(order.realm, order.saga_id, waits)
             turn = await self._turn_on(hosts, now, seen) if hosts else await self._turn(now)
-            hosts = turn.hosts
-            if hosts:
+            hosts = turn.hosts if self._wakes == seen else []  # what was said meanwhile, any worker looks at first
+            if turn.hosts:
                 waits = turn.waits
             elif self._wakes == seen:
                 if turn.rests:
