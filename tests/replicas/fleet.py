@@ -37,7 +37,8 @@ database._short_hash = lambda text: "same"
 """Each server reaches the database by an address of its own; on one machine they know each other all the same."""
 _HASTY = f"""
 from saga_mcp.log.sql.postgres import owners, session
-owners.LEASE_S, session.PROBE_EVERY_S, owners.RESTARTED_FOR_S = {LEASE_S}, 1.0, 6.0
+assert owners.LEASE_S and owners.ALL_LOST_FOR_S and session.PROBE_EVERY_S
+owners.LEASE_S, owners.ALL_LOST_FOR_S, session.PROBE_EVERY_S = {LEASE_S}, 6.0, 1.0
 """
 _BUGS = re.compile(
     r"\b(driving_failed|recovery_failed|recovery_scan_failed|watch_failed|idle_watch_failed|question_watch_failed|"
