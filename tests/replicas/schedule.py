@@ -160,7 +160,7 @@ class Schedule:
             self.run.problems.append(f"`attention` lists {listed} in place of {known}")
         first: dict[str, tuple[Saga, Item]] = {}
         for saga, item in waiting:
-            first.setdefault(saga.id, (saga, item))
+            first[saga.id] = saga, item  # the newest step's: what is overwritten out of turn stays wrong
         for saga, item in first.values():
             refused = await operator.settle(saga, item)
             if refused:
