@@ -35,6 +35,9 @@ class Said:
     async def look(self, owners: Collection[str]) -> Mapping[str, Life]:
         return await self._owners.look(owners)
 
+    async def others_serve(self, realm: str) -> bool:
+        return await self._owners.others_serve(realm)
+
     def mark(self) -> Path:
         return self._owners.mark()
 

@@ -95,8 +95,8 @@ def not_driven(saga_id: str, reason: str) -> str:
         reason: why not.
     """
     return (
-        f"[saga {saga_id} NOT UNDONE YET: the abort is recorded, and what carries it out cannot be reached now "
-        f"({escape(reason)[:_LONGEST_REFUSAL]}). It goes on by itself once that is back: do not undo anything "
+        f"[saga {saga_id} NOT UNDONE YET: the abort is recorded, and this server cannot see to it now "
+        f"({escape(reason)[:_LONGEST_REFUSAL]}). It goes on by itself where that can be done: do not undo anything "
         "yourself. saga_status tells the end.]"
     )
 

@@ -149,6 +149,10 @@ class FileOwners:
         """See the port's `Owners`."""
         return {each: Life.LIVES if each == self._me or self.alive(each) else Life.DEAD for each in owners}
 
+    async def others_serve(self, realm: str) -> bool:
+        """See the port's `Owners`."""
+        return any(each.serves == realm for each in living(self._directory))
+
     def mark(self) -> Path:
         """See the port's `Owners`."""
         self._marked += 1

@@ -341,6 +341,14 @@ class Owners(Protocol):
         """
         ...
 
+    async def others_serve(self, realm: str) -> bool:
+        """Whether another process lives that serves the realm, as far as can be told now.
+
+        Raises:
+            LogUnavailable: see `look`.
+        """
+        ...
+
     def mark(self) -> Path:
         """A new file of this process, for a keeper: while that has it locked, this process is not taken for dead."""
         ...

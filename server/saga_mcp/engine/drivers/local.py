@@ -17,8 +17,9 @@ from saga_mcp.domain.duties import busy, duties
 from saga_mcp.domain.errors import DrivenOtherwise, LogConflict, LogUnavailable, SagaQuarantined
 from saga_mcp.domain.hosts import done_on
 from saga_mcp.domain.living import Life
+from saga_mcp.engine.drivers.leaving import LeftToOthers
 from saga_mcp.engine.drivers.named import LOCAL, Named
-from saga_mcp.engine.drivers.rounds import TROUBLE, Course, Rounds
+from saga_mcp.engine.drivers.rounds import TROUBLE, Course, Rounds, ToolMissing
 from saga_mcp.engine.hosts import AwaitedHosts
 from saga_mcp.engine.port import Allowances, Resender
 from saga_mcp.engine.supervise import wait_for
@@ -45,6 +46,7 @@ class LocalDriver:
         self._named = Named(workshop, LOCAL)
         self._rounds = Rounds(workshop, tasks)
         self._awaited = AwaitedHosts(workshop)
+        self._left = LeftToOthers(workshop)
         self._drives: dict[str, _Drive] = {}
         self._trouble: dict[str, tuple[int, float]] = {}
         self._changed = anyio.Event()
@@ -56,7 +58,8 @@ class LocalDriver:
     @property
     def trouble(self) -> str:
         """See `SagaDriver.trouble`."""
-        return ""
+        other = self._shop.otherwise
+        return f'the driver of its realm is "{other}", and the config of this server says "{LOCAL}"' if other else ""
 
     def start(self, resender: Resender, allowances: Allowances) -> None:
         """Begin to look after sagas, in the background."""
@@ -129,8 +132,16 @@ class LocalDriver:
         self._trouble[saga_id] = (times, self._shop.clock.now() + TROUBLE.delay_s(times))
 
     async def _drive(self, saga_id: str, course: Course) -> None:
+        if await self._left.holds(saga_id):
+            return
         while not self._stopping and self._shop.claimed and await self._named.has_realm():
-            look = await self._rounds.look(saga_id, course)
+            try:
+                look = await self._rounds.look(saga_id, course)
+            except ToolMissing as missing:
+                if await self._left.leave(saga_id, str(missing)):
+                    return
+                course.makes_do = True
+                continue
             if not look.ours:
                 return  # somebody living drives it
             if look.acted:
@@ -188,7 +199,8 @@ class LocalDriver:
 
     async def _look_around(self) -> None:
         rows = await self._shop.log.busy_sagas(self._shop.settings.realm)
-        self._awaited.keep({row.id for row in rows})
+        for kept in (self._awaited, self._left):
+            kept.keep({row.id for row in rows})
         if not rows or not await self._named.has_realm():
             return
         lives = await self._shop.lives({row.driver for row in rows} - {""})
@@ -215,7 +227,7 @@ class LocalDriver:
     async def _consider(self, row: SagaRow) -> None:
         if row.id in self._drives or self._shop.clock.now() < self._trouble.get(row.id, (0, 0.0))[1]:
             return
-        if self._awaited.is_known(row.id, row.seq):
+        if self._awaited.is_known(row.id, row.seq) or await self._left.holds(row.id):
             return
         saga = await self._rounds.take(row.id)
         due = duties(saga)

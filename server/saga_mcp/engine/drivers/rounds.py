@@ -126,7 +126,7 @@ class Rounds:
         """Take the saga over where that is ours to do, and do one thing that is due.
 
         Raises:
-            ToolMissing: another process, if any, has to do what is due. Only where sagas are assigned.
+            ToolMissing: another process, if any, has to do what is due; unless this one is to make do.
         """
         course.wake = anyio.Event()
         saga = await self.take(saga_id)
@@ -142,7 +142,7 @@ class Rounds:
             return Look(saga=saga, ours=False)
         again_in_s = math.inf
         for duty in mine:
-            if self._assigned and not course.makes_do:
+            if not course.makes_do:
                 await self._require_tool(duty)
             if isinstance(duty, Probe | ProbeUndo | Resend | SendApproved):
                 self._beside(saga, duty, course)

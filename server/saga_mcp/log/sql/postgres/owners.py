@@ -23,7 +23,7 @@ from typing import Any, Final, Protocol, TypeVar
 from sqlalchemy import Connection, bindparam, text
 
 from saga_mcp.domain.living import Life
-from saga_mcp.log.owners import FileOwners, place_of
+from saga_mcp.log.owners import FileOwners, LivingOwner, place_of
 from saga_mcp.log.port import Claim
 from saga_mcp.log.sql.postgres import living
 from saga_mcp.log.sql.postgres.living import OwnerRow, lock_of
@@ -136,6 +136,11 @@ class ServerOwners:
         """See the port's `Owners`."""
         return self._files.mark()
 
+    async def others_serve(self, realm: str) -> bool:
+        """See the port's `Owners`."""
+        there = await self._read(_living)
+        return any(each.serves == realm and each.id != self.me for each in there)
+
     async def look(self, owners: Collection[str]) -> Mapping[str, Life]:
         """See the port's `Owners`."""
         now = time.monotonic()
@@ -203,6 +208,11 @@ class ServerOwners:
     async def leave(self, raw: Any) -> None:  # noqa: ANN401 - see above
         """Clear away what says that this process was here, where nobody can need that any more."""
         await raw.execute(_LEAVE, self.me, self._started_at - _CLOCKS_S)
+
+
+def _living(connection: Connection) -> list[LivingOwner]:
+    with connection.begin():
+        return living.owners(connection)
 
 
 def _rows(connection: Connection, ids: Collection[str]) -> list[OwnerRow]:
