@@ -51,6 +51,18 @@ def test_a_process_is_alive_until_it_is_killed(directory: Path) -> None:
         assert living(directory) == []
 
 
+async def test_whether_others_serve_a_realm_is_seen_by_their_locks(directory: Path) -> None:
+    serving = CLAIMING.replace("epoch=7", 'epoch=7, serves="ops"')
+    with FileOwners.claim(directory, epoch=1, serves="ops") as owners:
+        assert not await owners.others_serve("ops")
+        with process(directory, serving) as (child, _):
+            assert await owners.others_serve("ops")
+            assert not await owners.others_serve("another")
+            child.kill()
+            child.wait()
+            assert not await owners.others_serve("ops")
+
+
 LOCKING = """
 import fcntl, sys
 with open(sys.argv[1], "x") as mark:

@@ -48,6 +48,19 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_SEEN_FOR_S", 0.0)
 
 
+async def test_whether_others_serve_a_realm_is_seen_by_their_locks(server_place: ServerPlace, tmp_path: Path) -> None:
+    async with owner(server_place, tmp_path / "here") as owners:
+        assert not await owners.others_serve("ops")
+        with owning(server_place.url, tmp_path / "there") as (child, _):
+            assert await owners.others_serve("ops")
+            assert not await owners.others_serve("another")
+            child.kill()
+            child.wait()
+            with anyio.fail_after(30):
+                while await owners.others_serve("ops"):  # noqa: ASYNC110 - the server notices it by itself
+                    await anyio.sleep(0.02)
+
+
 @pytest.mark.usefixtures("impatient")
 async def test_a_killed_process_of_this_machine_is_proved_dead_at_once(
     server_place: ServerPlace, tmp_path: Path
