@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from tests.upstream.desk import PAIRED, Desk
 
 from saga_mcp import app
 from saga_mcp.config import places
+from saga_mcp.config.findings import Findings
+from saga_mcp.domain.hosts import host_key, host_name
 
 AT = 'env = { LEDGER = "ledger.jsonl" }'
 
@@ -113,3 +116,25 @@ def test_another_machine_is_another_place_for_what_is_of_a_machine(
     here, there, nowhere = on("abc\n"), on("def\n"), on("")
     assert len({here[0], there[0], nowhere[0]}) == 3
     assert here[1] == there[1] == nowhere[1]
+
+
+def test_containers_without_an_id_are_never_taken_for_one_machine_where_they_share_a_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What one did in its own file system would be "undone" in that of another, and stand."""
+    monkeypatch.setattr(places, "_MACHINE", tmp_path / "missing")
+
+    def named(name: str, *, one_of_many: bool, **environ: str) -> str:
+        monkeypatch.setattr(socket, "gethostname", lambda: name)
+        found = Findings({})
+        host = places.this_host(environ, found, one_of_many=one_of_many)
+        assert not found.problems
+        assert places.is_known_by_name_only(host) is (one_of_many and not environ)
+        return host
+
+    one, another = named("3f2a", one_of_many=True), named("9c1d", one_of_many=True)
+    assert host_name(one) == "3f2a"
+    assert host_key(one) != host_key(another)
+    assert named("3f2a", one_of_many=True) == one
+    assert named("9c1d", one_of_many=True, SAGA_MCP_HOST="3f2a") == "3f2a"
+    assert named("3f2a", one_of_many=False) == ""  # one file is of one machine, whatever that is called today

@@ -27,13 +27,13 @@ from saga_mcp.cli.output import CommandFailed, Exit, Output, count
 from saga_mcp.cli.pausing import way_back, words
 from saga_mcp.cli.timeline import utc_time
 from saga_mcp.cli.views import outage_lines
+from saga_mcp.config.places import is_known_by_name_only
 from saga_mcp.domain.errors import LogError
 from saga_mcp.domain.hosts import host_name
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.edge.clean import escape
 from saga_mcp.log.inspection import LogInspection, ServerInspection
 from saga_mcp.log.outbox import OutboxCounts
-from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.port import SagaLog
 
 _ANSWERS_WITHIN_S = 30.0
@@ -126,10 +126,12 @@ def _machine(ground: Ground) -> Iterator[Check]:
     host = ground.loaded.settings.host
     own = [f"upstreams.{each.name}" for each in ground.loaded.upstreams if each.scope == "host"]
     if host and own:
-        yield Check("machine", "ok", f"host {host_name(host)}: it alone undoes what {', '.join(own)} did here")
-    elif own and isinstance(ground.loaded.database, ServerPlace):
-        says = f"this machine has no id, and {', '.join(own)} is of one: any other without an id may undo its steps"
-        yield Check("machine", "warn", says, 'set SAGA_MCP_HOST here, or say scope = "shared"')
+        says = f"host {host_name(host)}: it alone undoes what {', '.join(own)} did here"
+        if is_known_by_name_only(host):
+            says = f"{says}; it has no id but its name, so under another name it is another machine"
+            yield Check("machine", "warn", says, 'set SAGA_MCP_HOST here, or say scope = "shared"')
+        else:
+            yield Check("machine", "ok", says)
 
 
 def _tools(ground: Ground) -> Iterator[Check]:

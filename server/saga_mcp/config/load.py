@@ -28,7 +28,7 @@ from saga_mcp.config.validate import Read, validate
 from saga_mcp.domain.values import OnError, OnIdle, OnUndoFailure
 from saga_mcp.engine.drivers.temporal.place import TemporalPlace
 from saga_mcp.engine.port import EngineSettings
-from saga_mcp.log.place import LogPlace
+from saga_mcp.log.place import LogPlace, ServerPlace
 from saga_mcp.log.sealing import Keyring
 from saga_mcp.tools.declared import DeclaredRegistry, problems_of, target_id
 from saga_mcp.tools.rules import WrittenRule
@@ -121,16 +121,16 @@ def survey_config(path: Path, environ: Mapping[str, str], *, code: bool = True) 
     read = validate(SagaTable, content.get("saga", {}), ("saga",), findings)
     saga = read.table if read else SagaTable.model_validate({})
     filling = Filling(path.parent, environ, findings)
-    host = this_host(environ, findings)
+    realm = saga.name or default_realm(path)
+    written = saga.database
+    database = read_database(written, filling, findings) if written else default_database(realm)
+    host = this_host(environ, findings, one_of_many=isinstance(database, ServerPlace))
     registries, upstreams = _Tools(filling, laid, findings, host).load(OnError(saga.on_error)) if code else ((), ())
     taken = {rule.name for each in registries for rule in registered(each.source).invariants}
     invariants = read_invariants(content.get("invariants", []), taken, findings) if code else ()
     receiver = read_alerts(content["alerts"], filling, findings) if code and "alerts" in content else None
     place = read_temporal(content.get("temporal", {}), filling, findings)
     shared = read_shared(content, findings)
-    realm = saga.name or default_realm(path)
-    written = saga.database
-    database = read_database(written, filling, findings) if written else default_database(realm)
     keyring = read_keys(saga.encryption_keys, filling, findings)
     loaded = (
         None

@@ -44,19 +44,32 @@ def _place(text: str) -> str:
     return f"{url.scheme}://{url.hostname or ''}:{port}{named}"
 
 
-def this_host(environ: Mapping[str, str], findings: Findings) -> str:
+def this_host(environ: Mapping[str, str], findings: Findings, *, one_of_many: bool) -> str:
     """Return the id of this machine, or of what stands for one: `SAGA_MCP_HOST`, else the system's; empty: it has none.
 
-    Of the system's id only a hash is told, after the name that people know the machine by (`domain.hosts`).
+    Of the system's id only a hash is told, after the name that people know the machine by (`domain.hosts`). A system
+    without one, as a container, is known by its name where it is one of many: a container that was made anew is
+    another machine then, and two that nobody has named are never taken for one.
+
+    Args:
+        environ: the environment.
+        findings: are told what is wrong with it.
+        one_of_many: the log can be reached from other machines.
     """
     named = environ.get(HOST, "").strip()
     if named:
         if not _NAME.fullmatch(named):
             findings.problem((HOST,), "names a machine: at most 64 letters, digits, dots, - and _")
         return named
-    key = _machine_key()
-    name = "".join(char if _NAME.fullmatch(char) else "-" for char in socket.gethostname())[:64]
+    called = socket.gethostname()
+    key = _machine_key() or (_hash(f"named {called}") if one_of_many else "")
+    name = "".join(char if _NAME.fullmatch(char) else "-" for char in called)[:64]
     return f"{name or 'unnamed'}/{key}" if key else ""
+
+
+def is_known_by_name_only(host: str) -> bool:
+    """Whether a host id, of this machine, was made of nothing but its name."""
+    return host.rpartition("/")[2] == _hash(f"named {socket.gethostname()}")
 
 
 def _machine_key() -> str:
@@ -64,4 +77,8 @@ def _machine_key() -> str:
         text = _MACHINE.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return ""
-    return hashlib.sha256(f"saga-mcp {text}".encode()).hexdigest()[:32] if text else ""
+    return _hash(text) if text else ""
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(f"saga-mcp {text}".encode()).hexdigest()[:32]
