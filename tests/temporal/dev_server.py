@@ -7,11 +7,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import Generator
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from temporalio.client import Client
 
 from saga_mcp.engine.drivers.temporal.place import TemporalPlace
 
@@ -83,8 +81,3 @@ def dev_server(folder: Path, *, keeps: bool = False) -> Generator[DevServer]:
         yield server
     finally:
         server.kill()
-
-
-@contextlib.asynccontextmanager
-async def client_of(server: DevServer) -> AsyncGenerator[Client]:
-    yield await Client.connect(server.address)

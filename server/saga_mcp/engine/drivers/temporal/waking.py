@@ -12,7 +12,6 @@ import anyio
 import structlog
 
 from saga_mcp.engine.clock import Clock
-from saga_mcp.engine.supervise import wait_for
 from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
@@ -38,7 +37,6 @@ class WakeUps:
         self._due: dict[str, bool] = {}
         """Whether a signal is to be sent too, by saga."""
         self._wanted = anyio.Event()
-        self._changed = anyio.Event()
         self._failures = 0
         self.trouble = ""
         """Why Temporal took none when it was last tried; empty: it did."""
@@ -51,10 +49,6 @@ class WakeUps:
     def refused(self, saga_id: str) -> str:
         """Why a wake-up was not taken so far; empty: it was, or is on its way for the first time."""
         return self.trouble if saga_id in self._due else ""
-
-    async def attempted(self, within_s: float) -> None:
-        """Return once something was tried, at most that much later."""
-        await wait_for(self._changed, within_s, self._clock)
 
     async def run(self) -> None:
         """Deliver for ever after."""
@@ -73,8 +67,6 @@ class WakeUps:
             for saga_id in batch:
                 deliveries.start_soon(self._deliver, saga_id)
         self._failures = self._failures + 1 if self.trouble else 0
-        self._changed.set()
-        self._changed = anyio.Event()
 
     async def _deliver(self, saga_id: str) -> None:
         signal = self._due.pop(saga_id)  # what is added from here on is a wake-up of its own
