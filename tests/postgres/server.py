@@ -39,7 +39,10 @@ BOUND_S = 30.0
 class PostgresServer:
     """One server over one data folder; may be stopped, killed and started again on the same port."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Mapping[str, str] | None = None, of: PostgresServer | None = None
+    ) -> None:
+        """Make its data: empty, or those of the server that it is to follow as a standby."""
         self._folder = folder
         self._settings = {
             "fsync": "off",
@@ -54,7 +57,12 @@ class PostgresServer:
         self._binaries = _usable(folder)
         if _AS_ROOT:
             os.chown(folder, NOBODY, NOBODY)
-        self._run("initdb", "-D", str(folder / "data"), "-U", "saga", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        data = str(folder / "data")
+        if of is None:
+            self._run("initdb", "-D", data, "-U", "saga", "-A", "trust", "-E", "UTF8", "--locale=C", "-N")
+        else:
+            whose = f"host=127.0.0.1 port={of.port} user=saga"
+            self._run("pg_basebackup", "-d", whose, "-D", data, "--write-recovery-conf", "-c", "fast", "-N")
 
     @property
     def pid(self) -> int:
@@ -146,11 +154,11 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running(settings: Mapping[str, str] | None = None) -> Generator[PostgresServer]:
-    """A server, until the block ends."""
+def running(settings: Mapping[str, str] | None = None, of: PostgresServer | None = None) -> Generator[PostgresServer]:
+    """A server, until the block ends; a standby of another one where that is named."""
     folder = Path(tempfile.mkdtemp(prefix="saga-mcp-postgres-"))
     folder.chmod(0o755)
-    server = PostgresServer(folder / "server", settings)
+    server = PostgresServer(folder / "server", settings, of)
     try:
         server.start()
         yield server

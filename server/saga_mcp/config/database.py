@@ -67,7 +67,8 @@ def _server(url: str, findings: Findings) -> ServerPlace | None:
     """A database of a server. Nothing of a URL that cannot be read is shown: it holds a password."""
     try:
         parts = urlsplit(url)
-        port = parts.port
+        hosts = parts.netloc.rpartition("@")[2]
+        port = None if "," in hosts else parts.port
         options = dict(parse_qsl(parts.query, strict_parsing=bool(parts.query)))
     except ValueError:
         findings.problem(
@@ -81,7 +82,6 @@ def _server(url: str, findings: Findings) -> ServerPlace | None:
     if find_spec("asyncpg") is None or find_spec("greenlet") is None:
         findings.problem(_KEY, 'PostgreSQL needs one more package: pip install "saga-mcp[postgres]"')
         return None
-    hosts = parts.netloc.rpartition("@")[2]
     host = unquote(parts.hostname or "") or options.get("host", "localhost")
     where = hosts if "," in hosts else f"{host}:{port or options.get('port', 5432)}"
     name = f"postgresql://{where}/{database}"

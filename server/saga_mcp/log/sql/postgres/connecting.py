@@ -12,8 +12,10 @@ import socket
 import sys
 from collections.abc import Generator
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 from sqlalchemy import Connection, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, create_async_engine
@@ -71,6 +73,9 @@ class Server:
 
     def __init__(self, url: str) -> None:
         self._url = url
+        parts = urlsplit(url)
+        self._many = "," in parts.netloc and "target_session_attrs" not in parts.query
+        """It names several hosts: the one that is no standby is meant."""
         self._watchdogs: dict[Any, asyncio.TimerHandle] = {}
         """What ends connections with which SQLAlchemy has not made itself acquainted in time."""
         self._engine = create_async_engine(
@@ -94,7 +99,11 @@ class Server:
             LogNotAllowed: the URL does not say whom to connect to.
         """
         try:
-            raw = await asyncpg.connect(self._url, timeout=CONNECT_WITHIN_S)
+            raw = await asyncpg.connect(
+                self._url,
+                timeout=CONNECT_WITHIN_S,
+                target_session_attrs=SessionAttribute.primary if self._many else None,
+            )
         except (asyncpg.exceptions.ClientConfigurationError, ValueError) as error:
             raise LogNotAllowed(
                 f"[saga] database is no URL that a connection can be made with ({type(error).__name__}); {NOTHING}. "
