@@ -17,13 +17,15 @@ from saga_mcp.domain.ids import ENTROPY_BYTES, saga_id
 from saga_mcp.domain.living import Life
 from saga_mcp.domain.repeats import is_acknowledged
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import Phase
+from saga_mcp.domain.values import Phase, StepState
 from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.port import Caller
 from saga_mcp.engine.workshop import Workshop
 
 _NEWEST = 20
 """How many open sagas of the conversation are looked through for the one a lost call had opened."""
+_SENDINGS = 3
+"""Of one call, in the saga that the first of them has opened, as are looked at."""
 
 
 def new_saga_id() -> str:
@@ -86,20 +88,24 @@ class FirstTurns:
             limit=_NEWEST,
         )
         for row in rows:
-            if row.steps != 1:
+            if not 1 <= row.steps <= _SENDINGS:
                 continue
             saga = await self._shop.log.load(row.id)
-            if await self._is_first_sending(saga, plan):
+            if await self._is_of_sendings(saga, plan):
                 return saga.id
         return None
 
-    async def _is_first_sending(self, saga: Saga, plan: StepPlan) -> bool:
-        if not saga.implicit or saga.phase is not Phase.ACTIVE or len(saga.steps) != 1:
+    async def _is_of_sendings(self, saga: Saga, plan: StepPlan) -> bool:
+        """Whether the saga holds nothing but sendings of this call, the last of them without a reply that arrived."""
+        if not saga.implicit or saga.phase is not Phase.ACTIVE or not saga.steps:
             return False
-        step = saga.step(1)
-        if not step.plan.same_call(plan):
+        *earlier, step = saga.steps
+        # One that is known to have had no effect is followed by a step of its own, in the same saga.
+        if not step.plan.same_call(plan) or any(
+            each.state is not StepState.FAILED or not each.plan.same_call(plan) for each in earlier
+        ):
             return False
         same_id = step.plan.call_id == plan.call_id or not (step.plan.call_id and plan.call_id)
-        if (step.running and same_id) or step.reply_lost or self._delivery.lost_of(saga.id, 1):
+        if (step.running and same_id) or step.reply_lost or self._delivery.lost_of(saga.id, step.number):
             return True
         return not is_acknowledged(saga, step) and await self._shop.life(step.owner) is Life.DEAD
