@@ -49,6 +49,9 @@ class Sight:
     def mark(self) -> Path:
         return self._owners.mark()
 
+    async def others_serve(self, realm: str) -> bool:
+        return await self._owners.others_serve(realm)
+
     @property
     def standing(self) -> Claim:
         return self.claim or self._owners.standing
