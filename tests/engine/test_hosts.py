@@ -110,14 +110,20 @@ async def test_the_order_is_kept_over_machines_and_none_hands_the_saga_to_and_fr
     assert world.order[4:] == ["release(4)", "release(3)", "release(2)", "release(1)"]
 
 
+async def awaited(here: Server, database: Path) -> str:
+    """A saga that is to be undone, whose newest step waits for machine `a`, where nobody is any more."""
+    saga_id = await here.begin()
+    await here.call("reserve", saga_id, item="mine")
+    async with on("a", database) as there:
+        await there.call("reserve", saga_id, item="theirs")
+    await abort(here, saga_id)
+    await here.until(saga_id, lambda saga: saga.driver == "")
+    return saga_id
+
+
 async def test_what_waits_for_its_machine_holds_the_older_steps_of_everybody(world: World, database: Path) -> None:
     async with on("b", database) as here:
-        saga_id = await here.begin()
-        await here.call("reserve", saga_id, item="mine")
-        async with on("a", database) as there:
-            await there.call("reserve", saga_id, item="theirs")
-        await abort(here, saga_id)
-        await here.until(saga_id, lambda saga: saga.driver == "")
+        saga_id = await awaited(here, database)
         await anyio.sleep(0.3)
         assert world.sent("release") == []
         async with on("a", database) as there:
@@ -159,12 +165,7 @@ async def test_a_person_ends_the_wait_and_the_older_steps_go_on_here(
 ) -> None:
     clock = Leaping()
     async with on("b", database, clock=clock) as here:
-        saga_id = await here.begin()
-        await here.call("reserve", saga_id, item="mine")
-        async with on("a", database) as there:
-            await there.call("reserve", saga_id, item="theirs")
-        await abort(here, saga_id)
-        await here.until(saga_id, lambda saga: saga.driver == "")
+        saga_id = await awaited(here, database)
         await anyio.sleep(0.2)
         clock.ahead_s = 11 * MINUTES_S
         await here.until(saga_id, lambda saga: reported_state(saga) == "needs_attention")

@@ -57,6 +57,11 @@ class Run:
         async with Worker(self.environment.client, task_queue=queue, activities=[turn]):
             yield
 
+    async def first_turn(self) -> None:
+        """Return once a worker has taken one; bounded by the test's own limit."""
+        while not self.orders:  # noqa: ASYNC110 - in another process
+            await anyio.sleep(0.01)
+
     async def wake(self) -> None:
         assert self.handle is not None
         await self.environment.client.get_workflow_handle(self.handle.id).signal(WAKE)
@@ -108,8 +113,7 @@ async def test_a_wake_up_ends_a_wait_and_what_was_planned_stays_planned() -> Non
 
     async with running(script) as run:
         handle = await run.began()
-        while not run.orders:  # noqa: ASYNC110 - in another process
-            await anyio.sleep(0.01)
+        await run.first_turn()
         await run.wake()
         await handle.result()
         took_s = await run.took_s()
@@ -135,8 +139,7 @@ async def test_what_a_person_decides_is_looked_at_though_a_machine_is_awaited() 
 
     async with running(script) as run:
         handle = await run.began()
-        while not run.orders:  # noqa: ASYNC110 - in another process
-            await anyio.sleep(0.01)
+        await run.first_turn()
         await run.wake()
         await handle.result()
         took_s = await run.took_s()

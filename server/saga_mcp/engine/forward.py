@@ -233,7 +233,7 @@ class Forward:
         context = CallContext(
             saga_id=saga.id,
             number=step.number,
-            key=self._shop.key(saga, step.number),
+            key=saga.key_of(step.number),
             attempt=step.attempts,
             register_undo=self._registrar(ticket),
             rules=pair.rules,

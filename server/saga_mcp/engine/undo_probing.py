@@ -130,7 +130,7 @@ def context_of(shop: Workshop, saga: Saga, step: Step, part: Part, entry: UndoEn
     """What the undo of that entry, and whoever asks about it, is told."""
     return UndoContext(
         step=shop.known_facts(saga, step),
-        undo_key=undo_key(shop.key(saga, step.number), part.id, part.generation),
+        undo_key=undo_key(saga.key_of(step.number), part.id, part.generation),
         cause=saga.cause,
         rules=None if entry is None else entry.rules,
         schema=None if entry is None else entry.schema,

@@ -120,10 +120,6 @@ class Workshop:
         """The driver that new work names."""
         return self.owners.me if self.drives and not self.otherwise else ""
 
-    def key(self, saga: Saga, number: int) -> str:
-        """The idempotency key of a step."""
-        return saga.key_of(number)
-
     @cached_property
     def looks(self) -> Looks:
         """What pairs read, and what they make of it."""
@@ -293,7 +289,7 @@ class Workshop:
             saga_id=done_in,
             tool=step.tool,
             number=number,
-            key=written_key(self.key(saga, step.number), form),
+            key=written_key(saga.key_of(step.number), form),
             args=step.plan.args,
             sealed=frozenset(step.plan.sealed),
             result=result,
