@@ -14,15 +14,17 @@ from typing import Any
 import anyio
 import pytest
 from tests.world.clock import NotingClock
+from tests.world.failing import HeldLog
 from tests.world.reading import World
 from tests.world.server import ME, Server, eventually, served, settles_at_once
 
 from saga_mcp.domain.approvals import approve
 from saga_mcp.domain.attention import reported_state
 from saga_mcp.domain.errors import StepUnsettled
-from saga_mcp.domain.events import Event
+from saga_mcp.domain.events import AbortRequested, Event
 from saga_mcp.domain.person_decisions import exempt, resolve_undone
 from saga_mcp.domain.values import ItemKind, OnError, Phase, StepState
+from saga_mcp.log.port import SagaLog
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool
 
 MINUTES_S = 60.0
@@ -119,6 +121,30 @@ async def awaited(here: Server, database: Path) -> str:
     await abort(here, saga_id)
     await here.until(saga_id, lambda saga: saga.driver == "")
     return saga_id
+
+
+async def test_an_abort_whose_caller_left_before_anybody_drove_is_left_to_the_machine_too(
+    world: World, database: Path
+) -> None:
+    """The server that stored it lives on, so the other machine must find the saga given back."""
+    logs: list[HeldLog] = []
+
+    def held(log: SagaLog) -> SagaLog:
+        logs.append(HeldLog(log))
+        return logs[-1]
+
+    async with on("a", database) as there:
+        saga_id = await there.begin()
+        await there.call("reserve", saga_id, item="x")
+        async with on("b", database, wrap=held) as here:
+            logs[0].hold(AbortRequested, stored=True)
+            async with anyio.create_task_group() as asking:
+                asking.start_soon(here.abort, saga_id)
+                await logs[0].held.wait()
+                asking.cancel_scope.cancel()
+            logs[0].hold_no_more()
+            await there.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
+    assert world.order == ["reserve(x)", "release(x)"]
 
 
 async def test_what_waits_for_its_machine_holds_the_older_steps_of_everybody(world: World, database: Path) -> None:
