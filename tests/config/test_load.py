@@ -12,6 +12,7 @@ from saga_mcp.domain.values import Kind, OnError, OnIdle, OnUndoFailure, PartAct
 from saga_mcp.log.place import FilePlace, ServerPlace
 from saga_tools import Retry
 
+NO_FILE = "sslrootcert must name a file that is there, with its whole path"
 NAMELESS = "must name a database of its own: postgresql://USER:PASSWORD@HOST:PORT/DATABASE"
 
 # --- what it says -----------------------------------------------------------------------------------------------------
@@ -187,6 +188,8 @@ def test_the_folder_of_a_database_is_taken_by_its_name_and_nothing_in_it_is_deco
             "postgresql://u:se:cr@et@h:p/d",
             "cannot be read as a URL: postgresql://USER:PASSWORD@HOST:PORT/DATABASE, with %40 for an @ in them",
         ),
+        ("postgresql://u:secret@h/d?sslmode=verify-full&sslrootcert=ca.pem", NO_FILE),
+        ("postgresql://u:secret@h/d?sslmode=verify-full&sslrootcert=/not/there.pem", NO_FILE),
         ("mysql://u:secret@h/d", "must be sqlite:///FILE or postgresql://..."),
         ("sqlite:///:memory:", "must name a file: the saga log outlives the process"),
         ("sqlite:///a.db?mode=ro", "takes no options, so it cannot hold a `?`; the folder of the config can"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 
@@ -11,6 +12,7 @@ from saga_mcp.log.place import ServerPlace
 
 READY = b"Z\x00\x00\x00\x05"
 """How the message begins with which a server ends each of its answers."""
+_TLS_REQUEST_BYTES = 8
 Watch = Callable[[bytes], None]
 """Is shown what a client sends, before it is passed on."""
 
@@ -32,6 +34,8 @@ class Proxy:
         self.answers: int | None = None
         """How many times a server says to a new client that it is ready, the login included; then nothing comes."""
         self.on_send: Watch | None = None
+        self.tls: ssl.SSLContext | None = None
+        """Speaks TLS with clients, as a server with `ssl = on` does."""
 
     def cut(self) -> None:
         """End every connection, as a broken network does: both ends are told."""
@@ -52,13 +56,17 @@ class Proxy:
         try:
             if not self.refuses:
                 await self._serve(reader, writer)
-        except OSError:
+        except (OSError, asyncio.IncompleteReadError):
             pass  # one of the two is gone
         finally:
             writer.transport.abort()
             self._tasks.discard(task)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.tls is not None:
+            await reader.readexactly(_TLS_REQUEST_BYTES)
+            writer.write(b"S")
+            await writer.start_tls(self.tls)
         from_server, to_server = await asyncio.open_connection("127.0.0.1", self._port)
         pair = (writer, to_server)
         self._pairs.add(pair)

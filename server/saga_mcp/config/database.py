@@ -22,6 +22,8 @@ _SQLITE = "sqlite:///"
 _POSTGRES = ("postgresql://", "postgres://")
 _FILE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}")
 _KEY: KeyPath = ("saga", "database")
+_TLS_FILES = ("sslrootcert", "sslcert", "sslkey", "sslcrl")
+"""Options of the URL that name files. A client starts servers in any folder, so their paths have to be whole."""
 
 
 def default_realm(config: Path) -> str:
@@ -79,6 +81,11 @@ def _server(url: str, findings: Findings) -> ServerPlace | None:
     if not database or "/" in database:
         findings.problem(_KEY, "must name a database of its own: postgresql://USER:PASSWORD@HOST:PORT/DATABASE")
         return None
+    for option in _TLS_FILES:
+        file = options.get(option)
+        if file is not None and not (Path(file).is_absolute() and Path(file).is_file()):
+            findings.problem(_KEY, f"{option} must name a file that is there, with its whole path")
+            return None
     if find_spec("asyncpg") is None or find_spec("greenlet") is None:
         findings.problem(_KEY, 'PostgreSQL needs one more package: pip install "saga-mcp[postgres]"')
         return None

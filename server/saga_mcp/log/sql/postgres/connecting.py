@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 import asyncpg
 from asyncpg.connect_utils import SessionAttribute
@@ -76,6 +77,9 @@ class Server:
         parts = urlsplit(url)
         self._many = "," in parts.netloc and "target_session_attrs" not in parts.query
         """It names several hosts: the one that is no standby is meant."""
+        options = dict(parse_qsl(parts.query))
+        secrets = (unquote(parts.password or ""), options.get("password"), options.get("sslpassword"))
+        self._secrets = tuple(secret for secret in secrets if secret)
         self._watchdogs: dict[Any, asyncio.TimerHandle] = {}
         """What ends connections with which SQLAlchemy has not made itself acquainted in time."""
         self._engine = create_async_engine(
@@ -96,7 +100,7 @@ class Server:
         """A connection of the driver.
 
         Raises:
-            LogNotAllowed: the URL does not say whom to connect to.
+            LogNotAllowed: the URL does not say whom to connect to, or the two do not agree about TLS.
         """
         try:
             raw = await asyncpg.connect(
@@ -104,11 +108,11 @@ class Server:
                 timeout=CONNECT_WITHIN_S,
                 target_session_attrs=SessionAttribute.primary if self._many else None,
             )
-        except (asyncpg.exceptions.ClientConfigurationError, ValueError) as error:
-            raise LogNotAllowed(
-                f"[saga] database is no URL that a connection can be made with ({type(error).__name__}); {NOTHING}. "
-                "It is postgresql://USER:PASSWORD@HOST:PORT/DATABASE."
-            ) from error
+        except (asyncpg.exceptions.ClientConfigurationError, ValueError, ConnectionError) as error:
+            refused = _refused(error, self._secrets)
+            if refused is None:
+                raise
+            raise refused from error
         try:
             _notice_silence(raw)
             with answering(raw, CONNECT_WITHIN_S):
@@ -131,6 +135,29 @@ class Server:
 async def driver_connection(connection: AsyncConnection) -> Any:  # noqa: ANN401 - asyncpg's, behind SQLAlchemy's back
     """The driver's own connection."""
     return (await connection.get_raw_connection()).driver_connection
+
+
+def _refused(error: Exception, secrets: Iterable[str]) -> LogNotAllowed | None:
+    """What a person has to mend before a connection can be made; None: it is the server that has to answer."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return LogNotAllowed(
+            f"the certificate of the saga log's server is not accepted: {error.verify_message}; {NOTHING}. Let "
+            "sslrootcert in [saga] database name the certificate of the authority that signed it, and the host be one "
+            "that it was made out to: docs/postgresql.md."
+        )
+    text = str(error).partition("\n")[0]
+    if isinstance(error, ConnectionError):
+        if "rejected SSL upgrade" not in text:  # the driver has no type for it
+            return None
+        return LogNotAllowed(
+            f"the saga log's server does not speak TLS, and sslmode in [saga] database asks for it; {NOTHING}. Turn on "
+            "`ssl` there, or ask for less here where nobody can listen: docs/postgresql.md."
+        )
+    shown = type(error).__name__ if any(secret in text for secret in secrets) else text
+    return LogNotAllowed(
+        f"[saga] database is no URL that a connection can be made with: {shown}; {NOTHING}. It is "
+        "postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and may end in ?sslmode=verify-full&sslrootcert=FILE."
+    )
 
 
 def run(connection: Connection, text: str) -> str:
