@@ -6,6 +6,7 @@ its own, and is shielded from whoever stops waiting for it.
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Final
 
@@ -18,6 +19,7 @@ from saga_mcp.engine.drivers.temporal.messages import WAKE, WORKFLOW, Order
 from saga_mcp.engine.drivers.temporal.place import TemporalPlace, workflow_id
 
 _CALL_WITHIN: Final = timedelta(seconds=3)
+_NOT_ACCEPTED: Final = re.compile(r"InvalidCertificate\((\w+)")
 
 
 class TemporalUnreachable(Exception):
@@ -92,5 +94,14 @@ class Connection:
             raise self._unreachable(error) from error
 
     def _unreachable(self, error: Exception) -> TemporalUnreachable:
-        reason = error.status.name.lower().replace("_", " ") if isinstance(error, RPCError) else "no connection"
+        reason = error.status.name.lower().replace("_", " ") if isinstance(error, RPCError) else _why(str(error))
         return TemporalUnreachable(f"Temporal at {self._place.address} (namespace {self._place.namespace}): {reason}")
+
+
+def _why(said: str) -> str:
+    """What a person can mend, by what the SDK's Rust core says; it has no types for these."""
+    if certificate := _NOT_ACCEPTED.search(said):
+        return f"its certificate is not accepted ({certificate[1]}); see [temporal] server_ca and the host in address"
+    if "PrivateKeyParseError" in said:
+        return "[temporal] client_key is no private key in PEM"
+    return "no connection"
