@@ -23,6 +23,7 @@ from saga_mcp.domain.attention import reported_state
 from saga_mcp.domain.errors import StepUnsettled
 from saga_mcp.domain.events import AbortRequested, Event
 from saga_mcp.domain.person_decisions import exempt, resolve_undone
+from saga_mcp.domain.reverting import RevertOrder
 from saga_mcp.domain.values import ItemKind, OnError, Phase, StepState
 from saga_mcp.log.port import SagaLog
 from saga_mcp.tools.declared import DeclaredRegistry, DeclaredTool
@@ -300,3 +301,50 @@ async def test_a_process_without_a_machine_leaves_steps_of_machines_alone_and_do
         await abort(here, of_machine)
         await here.until(of_machine, lambda saga: saga.driver == "")
     assert world.order[2:] == ["release(y)"]
+
+
+async def test_a_revert_asked_for_at_the_wrong_machine_is_carried_out_by_the_right_one(
+    world: World, database: Path
+) -> None:
+    async with on("a", database) as there, on("b", database) as here:
+        kept = await here.begin()
+        for server, item in ((here, "1"), (there, "2"), (here, "3")):
+            await server.call("reserve", kept, item=item)
+        await here.commit(kept)
+        reverting = await there.engine.revert(kept, RevertOrder(by="ada"))
+        assert reverting.phase is Phase.COMPENSATED
+    assert world.order[3:] == ["release(3)", "release(2)", "release(1)"]
+
+
+async def test_a_revert_waits_for_a_machine_that_is_away_and_people_are_told(world: World, database: Path) -> None:
+    clock = Leaping()
+    async with on("b", database, clock=clock, reply_within_s=0.3) as here:
+        kept = await here.begin()
+        await here.call("reserve", kept, item="mine")
+        async with on("a", database) as there:
+            await there.call("reserve", kept, item="theirs")
+        await here.commit(kept)
+        reverting = await here.engine.revert(kept, RevertOrder(by="ada"))
+        assert (reverting.phase, world.sent("release")) == (Phase.COMPENSATING, [])
+        await here.until(reverting.id, lambda saga: saga.driver == "")
+        await anyio.sleep(0.2)
+        clock.ahead_s = 11 * MINUTES_S
+        await here.until(reverting.id, lambda saga: reported_state(saga) == "needs_attention")
+        [item] = await here.items(reverting.id)
+        assert (item.kind, item.step, item.message) == (ItemKind.NEEDS_HOST, 2, "needs host a")
+        async with on("a", database) as there:
+            await there.until(reverting.id, lambda saga: saga.phase is Phase.COMPENSATED)
+        assert await here.items(reverting.id) == ()
+        assert (await here.engine.saga(kept)).phase is Phase.COMMITTED
+    assert world.order[2:] == ["release(theirs)", "release(mine)"]
+
+
+async def test_a_revert_of_one_step_of_another_machine_leaves_the_others(world: World, database: Path) -> None:
+    async with on("a", database) as there, on("b", database) as here:
+        kept = await here.begin()
+        for server, item in ((there, "1"), (here, "2")):
+            await server.call("reserve", kept, item=item)
+        await here.commit(kept)
+        reverting = await here.engine.revert(kept, RevertOrder(by="ada", step=1))
+        assert reverting.phase is Phase.COMPENSATED
+    assert world.standing == ["reserve(2)"]
