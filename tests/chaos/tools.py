@@ -267,8 +267,7 @@ class ChanceUndo:
         if not self.chance.outside.is_down(self.trait.upstream):
             return None
         await self.chance.pause()
-        waits_for = self.trait.upstream
-        return UndoMissed(error="it is down", effect=Effect.NONE, counted=False, waits_for=waits_for)
+        return UndoMissed(error="it is down", effect=Effect.NONE, unreached=self.trait.upstream, until_up=True)
 
     async def comes_up(self) -> None:
         await self.chance.pause()
@@ -282,7 +281,7 @@ class ChanceUndo:
         how = chance.draw(UNDO | OF_THREADS if self.trait.thread else UNDO)
         if how == "unreachable":
             await chance.pause()
-            return UndoMissed(error=how, effect=Effect.NONE, counted=False, waits_for="the other side")
+            return UndoMissed(error=how, effect=Effect.NONE, unreached="the other side")
         if (down := await self.reach()) is not None:
             return down
         effect = str(args["effect"])

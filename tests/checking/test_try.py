@@ -190,3 +190,38 @@ async def test_check_says_what_only_undos_call(tmp_path: Path) -> None:
     _, said = await ledger.run("check", "--offline")
     (row,) = [line.split("  ") for line in said.splitlines() if line.startswith("crm.drop")]
     assert [cell.strip() for cell in row if cell.strip()] == ["crm.drop", "-", "undo only", "-", "-"]
+
+
+RESENT = """
+[tools."ledger.add"]
+idempotent = true
+retry = {{ attempts = {attempts} }}
+{kind}
+"""
+UNDONE = 'undo = { tool = "ledger.remove", args = { id = "${args.id}" }, safe_if_absent = true }'
+END_KNOWN = "it would be undone once the call is known to have ended"
+UNTIL = "it would be sent again with the same key until it succeeds, 5 times at the most; then a person would be asked"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("attempts", "kind", "elsewhere", "said"),
+    [
+        (5, UNDONE, False, f"it would be sent again with the same key; then {END_KNOWN}"),
+        (5, UNDONE, True, END_KNOWN),
+        (1, UNDONE, False, END_KNOWN),
+        (5, 'kind = "retriable"', False, UNTIL),
+        (1, 'kind = "retriable"', False, "a person would be asked: it is sent once (retry)"),
+    ],
+)
+async def test_a_lost_reply_is_said_to_be_made_up_for_as_it_is(
+    tmp_path: Path,
+    attempts: int,
+    kind: str,
+    elsewhere: bool,  # noqa: FBT001 - a case
+    said: str,
+) -> None:
+    ledger = Ledger(tmp_path)
+    ledger.configure(RESENT.format(attempts=attempts, kind=kind), upstream='scope = "shared"' if elsewhere else "")
+    _, told = await ledger.run("try", "ledger.add", '{"item": "a", "id": 7}')
+    assert f"  lost reply {said}\n" in told

@@ -50,6 +50,7 @@ SERVERS = {
     "jsonable",
     "registered",
     "repaired",
+    "usual_retry",
 }
 
 

@@ -20,6 +20,7 @@ from tests.edge.raw_stdio_client import RawClient, started
 from saga_mcp import app
 from saga_mcp.edge.changes import ListChanges
 from saga_mcp.edge.server import build_server
+from saga_mcp.engine.clock import Clock, SystemClock
 
 LEDGER = Path(__file__).with_name("ledger_server.py")
 COMMAND = [sys.executable, "-c", "from saga_mcp.cli import main; main()"]
@@ -142,10 +143,10 @@ read_only = ["look"]
                 yield Agent(client)
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[Agent]:
+    async def open(self, clock: Clock | None = None) -> AsyncGenerator[Agent]:
         """The same in this process, with a client of the SDK in front of it."""
         changes = ListChanges()
-        async with app.open_app(app.load(self.config), tools_changed=changes.tell) as opened:
+        async with app.open_app(app.load(self.config), clock=clock, tools_changed=changes.tell) as opened:
             server = build_server(opened.engine, opened.catalogue, changes=changes)
             async with Client(server) as client:
                 yield Agent(client)
@@ -211,6 +212,24 @@ class Result:
     @property
     def is_error(self) -> bool:
         return bool(self.value["isError"])
+
+
+class Leaping(SystemClock):
+    """A clock that a test puts forward, and back-offs that take no time."""
+
+    ahead_s = 0.0
+
+    def now(self) -> float:
+        return super().now() + self.ahead_s
+
+    def jitter(self, longest_s: float) -> float:
+        return min(longest_s, 0.2)
+
+
+async def undo_of(agent: Agent, saga_id: str) -> str:
+    """How far the undo of the first step is, as agents are told."""
+    status = (await agent.call("saga_status", saga_id=saga_id)).value["structuredContent"]
+    return cast("str", status["steps"][0]["undo"])
 
 
 async def eventually(holds: Callable[[], bool]) -> None:

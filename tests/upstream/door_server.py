@@ -2,7 +2,7 @@
 
 What comes of them behind it: a refusal and a `lost` session reach nothing; `202` and statuses of gateways are said at
 once of calls that go on behind them; `own_code` has its effect, and an error of JSON-RPC from the reserved range;
-`malformed` has it too, and a result that is none.
+`malformed` has it too, and a result that is none. While `.shut` is beside the ledger's file, `remove` is not let in.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 import uvicorn
 from starlette.types import Message, Receive, Scope, Send
-from tests.upstream.ledger_server import WIRE, served, write
+from tests.upstream.ledger_server import WIRE, served, switched, write
 
 OAUTH = b'{"error": "invalid_token", "error_description": "Authentication required"}'
 BODIES = {401: (b"application/json", OAUTH), 202: (b"application/json", b"")}
@@ -42,6 +42,9 @@ class Door:
             await _answer(send, 400, b"text/plain", b"what is that?")
         elif asked.get("method") == "tools/call" and asked["params"]["name"] == "add":
             await self._call(asked, scope, _once(body, receive), send)
+        elif asked.get("method") == "tools/call" and asked["params"]["name"] == "remove" and switched("shut"):
+            write("turned away")
+            await _answer(send, 401, *BODIES[401])
         elif asked.get("method") == "initialize":
             write("called", tool="initialize")
             await self.app(scope, _once(body, receive), _in_session(send))

@@ -2,7 +2,8 @@
 
 Each call appends what it did to the file that LEDGER names, so that a test sees what became of the world, whoever has
 died meanwhile. `mode` says how a call fails. Files beside that file say how the server itself does: `.down` (it ends at
-once), `.noise`, `.slow` (nothing is said while it is there), `.changed` (another schema), `.go` (what hangs goes on).
+once), `.fragile` (it dies when it is looked at), `.noise`, `.slow` (nothing is said while it is there), `.changed`
+(another schema), `.go` (what hangs goes on).
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ MODES = [
     "hang_after",
     "die_before",
     "die_after",
+    "die_once",
     "protocol_error",
     "invalid_params",
     "invalid_params_after",
@@ -216,6 +218,8 @@ async def call_tool(
     args = dict(params.arguments or {})
     mode = args.pop("mode", "ok")
     write("called", tool=params.name, args=args)
+    if params.name == "look" and switched("fragile"):
+        die()
     match mode:
         case "fail_before" | "fail_richly":
             return REFUSED if mode == "fail_richly" else _text("refused: nothing was done", is_error=True)
@@ -253,6 +257,10 @@ async def _after(mode: str, result: types.CallToolResult) -> types.CallToolResul
             await gone_on()
         case "die_after":
             die()
+        case "die_once":
+            if not switched("died"):
+                WORLD.with_suffix(".died").touch()
+                die()
         case "unfit":
             return types.CallToolResult(content=[], structured_content={"id": "no integer"})
         case _:

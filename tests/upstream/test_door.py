@@ -6,7 +6,7 @@ from pathlib import Path
 
 import anyio
 import pytest
-from tests.upstream.desk import Desk, Result, eventually
+from tests.upstream.desk import Desk, Leaping, Result, eventually, undo_of
 from tests.upstream.test_http import BLIND, ledger, point
 
 DOOR = Path(__file__).with_name("door_server.py")
@@ -95,3 +95,49 @@ async def test_an_answer_that_cannot_be_read_is_no_success(desk: Desk) -> None:
             assert "cannot be read (content is no list)" in answer.text
             await agent.until(answer.facts["id"], "compensated")
     assert desk.did == ["add malformed", "remove 7"]
+
+
+RETRIED = """
+[tools."ledger.add".undo]
+tool = "ledger.remove"
+args = { id = "${result.id}" }
+retry = { attempts = 2, first_delay_s = 0.1, max_delay_s = 0.2 }
+"""
+
+
+async def test_an_undo_that_is_not_let_in_waits_says_why_and_runs_when_it_is(desk: Desk) -> None:
+    """S6.5: an upstream that cannot be reached costs time, not attempts; so does one that is there and shut."""
+    async with ledger(desk, program=DOOR) as port:
+        point(desk, port, RETRIED, saga="reply_within_s = 0.2")
+        async with desk.open() as agent:
+            await agent.until_up()
+            saga_id = (await agent.call("ledger_add", item="a", id=7)).facts["id"]
+            desk.switch("shut")
+            await agent.call("saga_abort", saga_id=saga_id)
+            await eventually(lambda: _turned_away(desk) > 3)
+            assert "waits for upstream ledger, not reached since 2" in await undo_of(agent, saga_id)
+            _, said = await desk.run("attention")
+            assert "HTTP 401: renew the token" in said
+            desk.switch("shut", on=False)
+            await agent.until(saga_id, "compensated")
+    assert desk.did == ["add a", "remove 7"]
+
+
+async def test_an_undo_that_is_not_let_in_for_a_day_is_for_a_person(desk: Desk) -> None:
+    clock = Leaping()
+    async with ledger(desk, program=DOOR) as port:
+        point(desk, port, RETRIED, saga="reply_within_s = 0.2")
+        async with desk.open(clock) as agent:
+            await agent.until_up()
+            saga_id = (await agent.call("ledger_add", item="a", id=7)).facts["id"]
+            desk.switch("shut")
+            await agent.call("saga_abort", saga_id=saga_id)
+            await eventually(lambda: _turned_away(desk) > 1)
+            clock.ahead_s = 25 * 3600
+            waiting = await agent.until(saga_id, "needs_attention")
+            assert [item["kind"] for item in waiting["items"]] == ["dead_letter"]
+    assert desk.did == ["add a"]
+
+
+def _turned_away(desk: Desk) -> int:
+    return sum(line["do"] == "turned away" for line in desk.lines)

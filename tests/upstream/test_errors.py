@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from tests.upstream.desk import Desk
+from tests.upstream.desk import Desk, Leaping
 
 from saga_mcp.domain.values import JsonValue
 from saga_mcp.tools.upstream.schema import InputSchema
@@ -84,3 +84,48 @@ async def test_what_was_gone_already_is_undone_where_its_author_says_so(
         status = await agent.until(added.facts["id"], state)
     assert [item["kind"] for item in status.get("items", [])] == ([] if undone else ["dead_letter"])
     assert desk.called("remove") == 1
+
+
+FORWARD = """
+[tools."ledger.say"]
+kind = "pivot"
+[tools."ledger.add"]
+kind = "retriable"
+idempotent = true
+"""
+
+
+async def test_what_has_to_succeed_is_sent_again_as_an_undo_is_where_nobody_says_how_often(desk: Desk) -> None:
+    """S7.2: after the point of no return there is only forward."""
+    desk.configure(FORWARD)
+    async with desk.open(Leaping()) as agent:
+        await agent.until_up()
+        saga_id = (await agent.call("ledger_say", text="sent")).facts["id"]
+        await agent.call("ledger_add", item="a", id=7, mode="fail_before", saga_id=saga_id)
+        waiting = await agent.until(saga_id, "needs_attention")
+        assert [item["kind"] for item in waiting["items"]] == ["retriable_exhausted"]
+    assert desk.called("add") == 8
+
+
+TWICE = """
+[tools."ledger.add"]
+key_arg = "item"
+idempotent = {idempotent}
+retry = {{ attempts = 3, first_delay_s = 0.1 }}
+undo = {{ tool = "ledger.remove", args = {{ id = "${{args.id}}" }}, safe_if_absent = true }}
+"""
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+async def test_a_call_that_died_with_its_server_is_sent_again_only_where_that_is_harmless(
+    desk: Desk,
+    idempotent: bool,  # noqa: FBT001 - a case
+) -> None:
+    """S3.2: an attempt of unknown outcome, with the same key."""
+    desk.configure(TWICE.format(idempotent=str(idempotent).lower()))
+    async with desk.open() as agent:
+        await agent.until_up()
+        added = await agent.call("ledger_add", id=7, mode="die_once")
+        assert added.facts["state"] == ("active" if idempotent else "compensated")
+    keys = [line["item"] for line in desk.lines if line["do"] == "add"]
+    assert (len(keys), len(set(keys))) == (2 if idempotent else 1, 1)

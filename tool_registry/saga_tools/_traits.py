@@ -60,6 +60,11 @@ UNDO_RETRY = Retry(attempts=8, first_delay_s=1.0, max_delay_s=300.0)
 """The usual one of undos."""
 
 
+def usual_retry(kind: Kind) -> Retry:
+    """Return how a failed call is attempted again where nobody has said: what has to succeed is, as an undo is."""
+    return UNDO_RETRY if kind == "retriable" else Retry()
+
+
 class TraitArguments(TypedDict, total=False):
     """The keyword arguments of `ToolRegistry.tool`; `Traits` has their meaning and defaults."""
 
@@ -89,7 +94,7 @@ class Traits:
         timeout_s: How long a call is waited for; the call itself goes on.
         hard_deadline_s: How long after its start a call counts as running; ten times `timeout_s` unless given.
         settle_s: How long after the end of a call a probe's "absent" is believed.
-        retry: How a failed forward action is attempted again.
+        retry: How a failed forward action is attempted again; None: not at all, of a retriable tool as an undo is.
         idempotent: An attempt of unknown outcome may be sent again with the same key.
         error_means: What an exception proves, other than `NoEffect`, which is always without effect.
         on_repeat: What an equal call means after the first one's answer was delivered.
@@ -107,7 +112,7 @@ class Traits:
     timeout_s: float = 30.0
     hard_deadline_s: float | None = None
     settle_s: float = 5.0
-    retry: Retry = Retry()
+    retry: Retry | None = None
     idempotent: bool = False
     error_means: ErrorMeans = "unknown"
     on_repeat: OnRepeat = "run"

@@ -11,7 +11,7 @@ from saga_tools._json import Json, fit_to_schema, jsonable, repaired
 from saga_tools._model import RegisteredInvariant, RegisteredProbe, RegisteredRead, RegisteredTool, RegisteredUndo
 from saga_tools._registry import Lifespan, add, registered
 from saga_tools._result import Result
-from saga_tools._traits import UNDO_RETRY, ErrorMeans, Kind, OnRepeat, Traits, UndoTraits
+from saga_tools._traits import UNDO_RETRY, ErrorMeans, Kind, OnRepeat, Traits, UndoTraits, usual_retry
 
 __all__ = [
     "UNDO_RETRY",
@@ -40,4 +40,5 @@ __all__ = [
     "jsonable",
     "registered",
     "repaired",
+    "usual_retry",
 ]

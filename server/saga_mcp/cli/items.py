@@ -173,7 +173,7 @@ async def of_saga(log: SagaLog, row: SagaRow) -> list[Waiting]:
 
 
 async def outages(log: SagaLog, found: Iterable[SagaRow]) -> list[Held]:
-    """The undos of these sagas that wait for an upstream which is down."""
+    """The undos of these sagas that wait for an upstream."""
     waits: list[Held] = []
     for row in found:
         if row.busy and row.phase == Phase.COMPENSATING.value:

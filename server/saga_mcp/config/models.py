@@ -317,7 +317,7 @@ class ToolTable(Table):
     settle_s: SecondsOrNone | None = Field(
         None, description='how long after the end of a call a probe\'s "absent" is believed; default: 5'
     )
-    retry: RetryTable | None = Field(None, description="how a failed call is attempted again; default: not at all")
+    retry: RetryTable | None = Field(None, description="of a call; default: one attempt, `retriable` as an undo: 8")
     idempotent: bool | None = Field(
         None, description="an attempt of unknown outcome may be sent again with the same key; default: false"
     )

@@ -29,7 +29,7 @@ from saga_mcp.tools.pair import Capture, Case, Guard, KeyFormat, Pair, Probe, Re
 from saga_mcp.tools.secret import with_secrets
 from saga_mcp.tools.undo_plan import UndoPlan
 from saga_tools import Retry, ToolRegistry
-from saga_tools.server import UNDO_RETRY
+from saga_tools.server import UNDO_RETRY, usual_retry
 
 _OF_UPSTREAMS = frozenset({"failed_when", "no_effect_when", "result"})
 """Keys that read the answers of a server."""
@@ -141,7 +141,7 @@ class _Alone:
             undo=tuple(_entry(undo, callables) for undo in undos),
             safe_if_absent=bool(undos) and all(safe_if_absent(undo, callables) for undo in undos),
             idempotent=bool(table.idempotent),
-            retry=base.retry if table.retry is None else _retry(table.retry, Retry()),
+            retry=_call_retry(table, kind),
             timeout_s=timeout_s,
             hard_deadline_s=table.hard_deadline_s or 10 * timeout_s,
             settle_s=base.settle_s if table.settle_s is None else table.settle_s,
@@ -218,7 +218,7 @@ class _Overlay:
             coded,
             kind=kind,
             idempotent=coded.idempotent if table.idempotent is None else table.idempotent,
-            retry=coded.retry if table.retry is None else _retry(table.retry, Retry()),
+            retry=_call_retry(table, kind, self._tool.registered.traits.retry),
             timeout_s=timeout_s,
             hard_deadline_s=float(deadline_s),
             settle_s=coded.settle_s if table.settle_s is None else table.settle_s,
@@ -319,6 +319,12 @@ def _entry(undo: UndoTable, callables: Callables) -> UndoEntry:
         probe=None if undo.probe is None else _probe(undo.probe, callables),
         done_when=undo.done_when,
     )
+
+
+def _call_retry(table: ToolTable, kind: Kind, coded: Retry | None = None) -> Retry:
+    if table.retry is not None:
+        return _retry(table.retry, Retry())
+    return coded or usual_retry(kind.value)
 
 
 def _retry(table: RetryTable, usual: Retry) -> Retry:

@@ -31,14 +31,14 @@ class UndoSucceeded:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outage:
-    """An undo waits for an upstream that is down."""
+    """An undo waits for an upstream that is down, or lets nothing in."""
 
     upstream: str
     """Its name in the config."""
     since: float
-    """Wall clock when it was first found to be down, in seconds since the epoch; for people."""
+    """Wall clock when it was first not reached, in seconds since the epoch; for people."""
     again_at: float
-    """Wall clock of the next try, unless it comes up before."""
+    """Wall clock of the next try, unless it comes up before that."""
     waited_s: float = 0.0
     """How long of it was watched, over all processes: what counts against the time that it may take (S6.5)."""
 

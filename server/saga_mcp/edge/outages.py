@@ -1,4 +1,4 @@
-"""Undos that wait for an upstream which is down: nobody has to do anything yet, but whoever looks is told (S6.5)."""
+"""Undos that wait for an upstream: nobody has to do anything yet, but whoever looks is told (S6.5)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Held:
     step: Step
     outage: Outage
     error: str
-    """Why the upstream is down."""
+    """Why the upstream is not reached."""
 
     @property
     def name(self) -> str:
@@ -38,7 +38,7 @@ class Held:
             "item": self.name,
             "tool": self.step.tool,
             "upstream": found.upstream,
-            "down_since": utc(found.since),
+            "unreached_since": utc(found.since),
             "again_at": utc(found.again_at),
             "error": self.error,
         }
@@ -62,7 +62,7 @@ def waited_for(part: Part) -> Outage | None:
 def waits(outage: Outage) -> str:
     """What is waited for, since when, and until when."""
     since, again = utc(outage.since), utc(outage.again_at)
-    return f"waits for upstream {escape(outage.upstream)}, down since {since}, tried again at {again} or when it is up"
+    return f"waits for upstream {escape(outage.upstream)}, not reached since {since}, tried again by {again}"
 
 
 def utc(at: float) -> str:

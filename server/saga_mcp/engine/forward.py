@@ -279,6 +279,9 @@ class Forward:
                 await self._miss(ticket, miss)
             case Lost() | None:  # None: it was stopped at its hard deadline
                 gone = outcome or Lost(reason="deadline", end_known=True)
+                if gone.end_known and pair.idempotent:  # an attempt of unknown effect like any other (S3.2)
+                    await self._miss(ticket, Miss(effect=Effect.UNKNOWN, error=gone.reason, more=more))
+                    return
                 await self._observe(
                     ticket,
                     lambda saga, driving: run_lost(

@@ -60,7 +60,7 @@ _CHANGED = "it was changed since the step: undoing it would overwrite that"
 _LOST = "its connection was lost"
 
 _REACHED_WITHIN_S = 24 * 3600.0
-"""How long an undo waits for an upstream that is down; only time that a process has watched (DESIGN.md 5.1)."""
+"""How long an undo waits for an upstream that is not reached; only time that a process watched (DESIGN.md 5.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +72,15 @@ class _Sent:
     part: Part
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unreached:
+    """What this process knows of an attempt that did not reach its upstream, by its own clock."""
+
+    at: float
+    again_at: float
+    until_up: bool
+
+
 class Undoing:
     """Runs undo parts, one after the other."""
 
@@ -79,8 +88,8 @@ class Undoing:
         self._shop = workshop
         self._tasks = tasks
         self._witness = Witness(workshop, tasks)
-        self._down: dict[tuple[str, int, str], tuple[float, float]] = {}
-        """When a part's upstream was last found down, and when it is tried again, by saga, step and part."""
+        self._unreached: dict[tuple[str, int, str], _Unreached] = {}
+        """By saga, step and part."""
         self._stopping = False
 
     def stop(self) -> None:
@@ -144,32 +153,37 @@ class Undoing:
 
     def again_in(self, saga_id: str, number: int, part: Part) -> float | None:
         """Seconds until a part is tried again that waits for an upstream; None: this process has not planned it."""
-        planned = self._down.get((saga_id, number, part.id)) if part.outage else None
-        return None if planned is None else max(0.0, planned[1] - self._shop.clock.now())
+        planned = self._unreached.get((saga_id, number, part.id)) if part.outage else None
+        return None if planned is None else max(0.0, planned.again_at - self._shop.clock.now())
+
+    def until_up(self, saga_id: str, number: int, part: Part) -> bool:
+        """Whether a part is to be tried as soon as what it waits for is up, as far as this process knows."""
+        planned = self._unreached.get((saga_id, number, part.id))
+        return part.outage is not None and (planned is None or planned.until_up)
 
     def _missed(
         self, saga_id: str, number: int, part: Part, missed: UndoMissed, policy: UndoPolicy
     ) -> tuple[UndoMiss, Parking | None]:
-        """What is appended of an attempt that failed. One that found its upstream down costs time instead (S6.5)."""
+        """What is appended of an attempt that failed. One that did not reach its upstream costs time instead (S6.5)."""
         slot = (saga_id, number, part.id)
-        found = self._down.pop(slot, None)
-        if not missed.waits_for:
-            used_up = missed.counted and part.attempts >= policy.retry.attempts
-            miss = UndoMiss(effect=missed.effect, error=missed.error, counted=missed.counted)
+        found = self._unreached.pop(slot, None)
+        if not missed.unreached:
+            used_up = part.attempts >= policy.retry.attempts
+            miss = UndoMiss(effect=missed.effect, error=missed.error)
             return miss, Parking(item=ItemKind.DEAD_LETTER, message=missed.error) if used_up else None
         clock = self._shop.clock
         now, wall = clock.now(), clock.wall()
         delay_s = clock.jitter(policy.retry.delay_s(part.tries + 1))
-        self._down[slot] = (now, now + delay_s)
-        before = part.outage
-        if before is None or before.upstream != missed.waits_for:
-            before = Outage(upstream=missed.waits_for, since=wall, again_at=wall)
-        watched_s = 0.0 if found is None or part.outage is None else now - found[0]
+        self._unreached[slot] = _Unreached(at=now, again_at=now + delay_s, until_up=missed.until_up)
+        before = part.outage or Outage(upstream=missed.unreached, since=wall, again_at=wall)
+        if before.upstream != missed.unreached:
+            before = replace(before, upstream=missed.unreached, since=wall)
+        watched_s = 0.0 if found is None or part.outage is None else now - found.at
         outage = replace(before, again_at=wall + delay_s, waited_s=before.waited_s + watched_s)
         miss = UndoMiss(effect=missed.effect, error=missed.error, counted=False, outage=outage)
         if outage.waited_s < _REACHED_WITHIN_S:
             return miss, None
-        message = f"{missed.error}; it was down for {_REACHED_WITHIN_S / 3600:g} h: start it, then retry"
+        message = f"{missed.error}; it was not reached for {_REACHED_WITHIN_S / 3600:g} h: see to that, then retry"
         return miss, Parking(item=ItemKind.DEAD_LETTER, message=message)
 
     async def _held_by_guard(self, saga: Saga, step: Step, part: Part) -> bool:
@@ -186,11 +200,11 @@ class Undoing:
             case World.CHANGED:
                 changed = Parking(item=ItemKind.GUARD_CONFLICT, message=_CHANGED)
                 await self._shop.drive(saga.id, lambda now, d: undo_parked(now, number, part.id, changed, d))
-            case NotSeen(reason=reason, reached=reached):
+            case NotSeen(reason=reason, unreached=unreached):
                 error = f"what is there now could not be read: {reason}"
-                used_up = reached and part.attempts + 1 >= policy_of(pair, part).retry.attempts
-                dead = Parking(item=ItemKind.DEAD_LETTER, message=error) if used_up else None
-                miss = UndoMiss(effect=Effect.NONE, error=error, counted=reached)
+                missed = UndoMissed(error=error, effect=Effect.NONE, unreached=unreached)
+                sent = replace(part, attempts=part.attempts + 1)
+                miss, dead = self._missed(saga.id, number, sent, missed, policy_of(pair, part))
                 await self._shop.decide(
                     saga.id, lambda now, d: undo_unsent(now, number, part.id, me, miss, d, parking=dead)
                 )
@@ -308,10 +322,10 @@ class Undoing:
         if entry is not None and entry.read is not None:
             answer = await self._shop.looks.read(entry.read, context, part.spec.item)
             if isinstance(answer, ReadFailed) or answer.is_error:
-                error, reached = (
-                    (answer.reason, answer.reached) if isinstance(answer, ReadFailed) else (answer.error, True)
+                error, unreached = (
+                    (answer.reason, answer.unreached) if isinstance(answer, ReadFailed) else (answer.error, "")
                 )
-                return UndoMissed(error=f"{entry.read.tool}: {error}", effect=Effect.NONE, counted=reached)
+                return UndoMissed(error=f"{entry.read.tool}: {error}", effect=Effect.NONE, unreached=unreached)
             read = now_of(answer)
         try:
             filled = fill_late(part.spec, context, read)

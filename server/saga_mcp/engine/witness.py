@@ -82,7 +82,7 @@ class Witness:
         within_s = min(pair.timeout_s, BEFOREHAND * self._shop.settings.reply_within_s)
         sight = await self._in_time(pair, lambda: self._shop.looks.capture(pair, step), within_s)
         if isinstance(sight, NotSeen):
-            if not sight.reached and pair.capture is not None:
+            if sight.unreached and pair.capture is not None:
                 raise UpstreamDown(pair.capture.call.tool, sight.reason)
             raise CaptureFailed(pair.tool, sight.reason)
         # What could not be put back is not changed.

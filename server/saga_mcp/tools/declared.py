@@ -18,7 +18,7 @@ from saga_mcp.tools.pair import Capture, Guard, Pair, ReadCall, UndoEntry
 from saga_mcp.tools.secret import secrets_in, with_secrets
 from saga_mcp.tools.variables import BEFORE_INTENT
 from saga_tools import PairError, Problem, ToolRegistry
-from saga_tools.server import ErrorMeans, RegisteredRead, RegisteredTool, RegisteredUndo, registered
+from saga_tools.server import ErrorMeans, RegisteredRead, RegisteredTool, RegisteredUndo, registered, usual_retry
 
 _CEL_WORDS = frozenset({"true", "false", "null"})
 """Python parameters may have these names; after a dot CEL does not read them."""
@@ -131,7 +131,7 @@ def _pair(name: str, tool: RegisteredTool, where: str) -> Pair:
         safe_if_absent=tool.undo is not None and tool.undo.traits.safe_if_absent,
         idempotent=traits.idempotent,
         has_probe=tool.probe is not None,
-        retry=traits.retry,
+        retry=usual_retry(traits.kind) if traits.retry is None else traits.retry,
         timeout_s=float(traits.timeout_s),
         hard_deadline_s=float(traits.deadline_s),
         settle_s=float(traits.settle_s),

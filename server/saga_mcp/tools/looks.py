@@ -51,7 +51,7 @@ class NotSeen:
     """It could not be read, or not exactly: nothing may be concluded."""
 
     reason: str
-    reached: bool = True
+    unreached: str = ""
     """As of `ReadFailed`."""
 
 
@@ -113,7 +113,7 @@ class Looks:
             return await self._unchanged(pair, step, (step.image, *later), ignore_order=guard.ignore_order)
         answer = await self._read(guard.call, step, AFTER_OUTCOME)
         if isinstance(answer, ReadFailed):
-            return NotSeen(answer.reason, answer.reached)
+            return NotSeen(answer.reason, answer.unreached)
         values = values_of(step) | {"now": now_of(answer)}
         undecided = NotSeen(answer.error or answer.text) if answer.is_error else World.CHANGED
         try:
@@ -171,7 +171,7 @@ class Looks:
     ) -> Sight:
         answer = await self._read(capture.call, step, variables)
         if isinstance(answer, ReadFailed):
-            return NotSeen(answer.reason, answer.reached)
+            return NotSeen(answer.reason, answer.unreached)
         values = values_of(step) | {"now": now_of(answer)}
         known = variables | NOW
         size = size_of(answer)

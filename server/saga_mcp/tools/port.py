@@ -85,10 +85,10 @@ class UndoMissed:
 
     error: str
     effect: Effect
-    counted: bool = True
-    """False: it could not be reached, which costs time, not attempts (S6.5)."""
-    waits_for: str = ""
-    """Name of the upstream that has to come up first; empty where none is known to be down."""
+    unreached: str = ""
+    """Name of the upstream that could not be reached, which costs time, not attempts (S6.5); empty: it was."""
+    until_up: bool = False
+    """That upstream is down, and to be tried as soon as it is up; else it may be up, and let nothing in."""
     end_known: bool = True
     """False: there was no answer, and the call may still go on."""
     answered: bool = False
@@ -149,8 +149,8 @@ class ReadFailed:
     """The read got no answer, which says nothing about the world."""
 
     reason: str
-    reached: bool = True
-    """False: whoever should answer is not there, which costs an undo time, not attempts (S6.5)."""
+    unreached: str = ""
+    """Name of the upstream that could not be reached, which costs an undo time, not attempts (S6.5); empty: it was."""
 
 
 ReadOutcome: TypeAlias = ReadAnswer | ReadFailed

@@ -204,13 +204,24 @@ def _problems(catalogue: Catalogue, part: PartSpec) -> Iterator[str]:
     yield from schema.problems(schema.decoded(part.args))
 
 
+def _lost_retriable(pair: Pair) -> tuple[str, bool]:
+    asked = f"{pair.probe.call.tool if pair.probe else 'its probe'} would be asked whether it happened; if not, "
+    asked = asked if pair.has_probe else ""
+    if pair.retry.attempts == 1:
+        return f"{asked}a person would be asked: it is sent once (retry)", False
+    most = f"until it succeeds, {pair.retry.attempts} times at the most"
+    return f"{asked}it would be sent again with the same key {most}; then a person would be asked", True
+
+
 def _lost(catalogue: Catalogue, pair: Pair, facts: StepFacts) -> tuple[str, bool]:
     """What becomes of a step whose reply is lost (S3.2, S6.8), and whether the server undoes it by itself."""
     if pair.kind is Kind.READ_ONLY:
         return "nothing to undo", True
     if pair.kind is Kind.RETRIABLE:
-        return "it would be sent again with the same key until it succeeds", True
-    again = "it would be sent again with the same key; then " if pair.idempotent and pair.retry.attempts > 1 else ""
+        return _lost_retriable(pair)
+    # Of a call elsewhere nobody knows that it has ended: it is waited for.
+    resent = pair.idempotent and pair.retry.attempts > 1 and not pair.outlives_us
+    again = "it would be sent again with the same key; then " if resent else ""
     unbuilt = catalogue.bind(pair, facts).build_error
     plan = UndoPlan.of(pair)
     by_result = any(planned.names_result for planned in plan.entries)

@@ -224,17 +224,17 @@ class Rounds:
         """Seconds until this duty's back-off is over; 0: now."""
         if not isinstance(duty, RunUndo):
             return 0.0
-        part = duty.part
+        part, slot = duty.part, (duty.step.number, duty.part.id)
         if held_undo(saga, await self._shop.log.paused(saga.realm)) is not None:
             return math.inf  # until something changes in the log
         # A person's "retry" clears both: it goes out at once.
         failed_before = part.attempts > 0 or (part.tries > 0 and part.error != "")
-        if not failed_before or (duty.step.number, part.id) in course.up:
-            course.up.discard((duty.step.number, part.id))
+        if not failed_before or slot in course.up:
+            course.up.discard(slot)
             return 0.0
         wait = await self._back_off(saga.id, duty.step, part, course)
-        if wait > 0 and part.outage is not None and (duty.step.number, part.id) not in course.watched:
-            course.watched.add((duty.step.number, part.id))
+        if wait > 0 and slot not in course.watched and self._undoing.until_up(saga.id, duty.step.number, part):
+            course.watched.add(slot)
             self._tasks.start_soon(self._when_up, duty.step, part, course)
         return wait
 

@@ -239,7 +239,7 @@ class UpstreamUndo:
             case Declined(code=code, message=message):
                 return UndoMissed(error=message, effect=answers.declined(code, message, decoded), answered=True)
             case NotSent(reason=reason):
-                return UndoMissed(error=reason, effect=Effect.NONE, counted=False)
+                return UndoMissed(error=reason, effect=Effect.NONE, unreached=self.upstream.name)
             case Broken(reason=reason, end_known=end_known):
                 return UndoMissed(error=reason, effect=Effect.UNKNOWN, end_known=end_known)
 
@@ -288,14 +288,14 @@ class UpstreamReader:
             case Declined(message=reason):
                 return ReadFailed(reason=reason)
             case NotSent(reason=reason) | Broken(reason=reason):
-                return ReadFailed(reason=reason, reached=False)
+                return ReadFailed(reason=reason, unreached=self.upstream.name)
 
 
 async def _reach(upstream: Upstream) -> UndoMissed | None:
     try:
         await upstream.ready(_READY_WITHIN_S)
     except UpstreamDown as down:
-        return UndoMissed(error=str(down), effect=Effect.NONE, counted=False, waits_for=upstream.name)
+        return UndoMissed(error=str(down), effect=Effect.NONE, unreached=upstream.name, until_up=True)
     return None
 
 
