@@ -12,7 +12,7 @@ from tests.world.server import Server, served, settles_at_once
 
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.person_decisions import exempt, overwrite, retry
-from saga_mcp.domain.values import ItemKind
+from saga_mcp.domain.values import ItemKind, OnUndoFailure
 from saga_mcp.testing import CallFailed, Harness
 from saga_tools import NoEffect, ToolRegistry, Undo
 
@@ -132,6 +132,91 @@ async def test_a_person_may_keep_what_is_there(tmp_path: Path) -> None:
         await server.rest(saga_id)
         assert await server.state(saga_id) == "compensated"
     assert files.content("a") == b"a person's own"
+
+
+async def two_conflicts(server: Server, files: Files, *names: str) -> str:
+    """Two steps write, a person changes it later, and neither is undone."""
+    for name in names:
+        files.put(name, b"old")
+    saga_id = await server.begin()
+    for text, name in zip(("first", "second"), names, strict=True):
+        await server.call("write", saga_id, name=name, text=text)
+    for name in names:
+        files.put(name, b"a person's own")
+    await server.abort(saga_id)
+    await server.rest(saga_id)
+    assert [(item.step, item.kind) for item in await server.items(saga_id)] == [
+        (1, ItemKind.GUARD_CONFLICT),
+        (2, ItemKind.GUARD_CONFLICT),
+    ]
+    return saga_id
+
+
+async def overwritten(server: Server, saga_id: str, step: int) -> None:
+    await server.engine.decide_item(saga_id, lambda now, d: overwrite(now, step, driving=d, **WHO))
+    await server.rest(saga_id)
+
+
+async def test_of_two_conflicts_at_one_place_the_older_is_not_overwritten_first(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    async with served(tmp_path / "saga.db", tools=files.registry, on_undo_failure=OnUndoFailure.CONTINUE) as server:
+        saga_id = await two_conflicts(server, files, "a", "a")
+        with pytest.raises(Refused, match=rf"Settle {saga_id}\.2 first"):
+            await overwritten(server, saga_id, 1)
+        assert files.content("a") == b"a person's own"
+        await overwritten(server, saga_id, 2)
+        await overwritten(server, saga_id, 1)
+        assert (await server.state(saga_id), files.content("a")) == ("compensated", b"old")
+
+
+async def test_after_the_newer_one_was_kept_the_older_may_be_overwritten(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    async with served(tmp_path / "saga.db", tools=files.registry, on_undo_failure=OnUndoFailure.CONTINUE) as server:
+        saga_id = await two_conflicts(server, files, "a", "a")
+        await server.engine.decide_item(saga_id, lambda now, d: exempt(now, 2, driving=d, **WHO))
+        await overwritten(server, saga_id, 1)
+        assert (await server.state(saga_id), files.content("a")) == ("compensated", b"old")
+
+
+async def test_conflicts_at_two_places_are_overwritten_in_any_order(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    async with served(tmp_path / "saga.db", tools=files.registry, on_undo_failure=OnUndoFailure.CONTINUE) as server:
+        saga_id = await two_conflicts(server, files, "a", "b")
+        for step in (1, 2):
+            await overwritten(server, saga_id, step)
+        assert (await server.state(saga_id), files.content("a"), files.content("b")) == ("compensated", b"old", b"old")
+
+
+async def test_what_an_older_step_left_is_not_put_back_over_its_own_undo(tmp_path: Path) -> None:
+    files = Files(tmp_path)
+    async with served(tmp_path / "saga.db", tools=files.registry, on_undo_failure=OnUndoFailure.CONTINUE) as server:
+        saga_id = await two_conflicts(server, files, "a", "a")
+        files.put("a", b"first")  # a person takes the second step back, and says so of the first one only
+        await server.engine.decide_item(saga_id, lambda now, d: retry(now, 1, driving=d, **WHO))
+        await server.rest(saga_id)
+        assert files.content("a") == b"old"
+        with pytest.raises(Refused, match=rf"resolve {saga_id}\.2 --keep"):
+            await overwritten(server, saga_id, 2)
+        assert files.content("a") == b"old"
+
+
+async def test_an_older_step_that_was_undone_before_does_not_keep_a_newer_one_from_being_overwritten(
+    tmp_path: Path,
+) -> None:
+    files = Files(tmp_path)
+    async with served(tmp_path / "saga.db", tools=files.registry) as server:
+        files.put("a", b"old")
+        saga_id = await server.begin()
+        await server.engine.savepoint(saga_id, "mark")
+        await server.call("write", saga_id, name="a", text="first")
+        await server.engine.abort(saga_id, cause="agent", to_savepoint="mark")
+        await server.rest(saga_id)
+        await server.call("write", saga_id, name="a", text="second")
+        files.put("a", b"a person's own")
+        await server.abort(saga_id)
+        await server.rest(saga_id)
+        await overwritten(server, saga_id, 2)
+        assert (await server.state(saga_id), files.content("a")) == ("compensated", b"old")
 
 
 async def test_a_person_may_put_it_right_and_let_it_look_again(tmp_path: Path) -> None:

@@ -26,13 +26,17 @@ from saga_mcp.domain.values import WHOLE_SAGA, Cancelled, Kind, OnError, Phase, 
 Bind: TypeAlias = Callable[[Step], BoundUndo]
 """Builds the undo of a step without a result (S6.1)."""
 
+PlaceOf: TypeAlias = Callable[[Step], str]
+"""What stands for the thing that a step worked on, as its lock has it (S5.3); empty: none, or it cannot be told."""
+
 
 @dataclass(frozen=True, slots=True)
 class Driving:
-    """Who decides, and how it builds the undo of a step whose result is not known."""
+    """Who decides, how it builds the undo of a step whose result is not known, and where a step worked."""
 
     driver: str
     bind: Bind
+    place_of: PlaceOf = lambda _: ""
 
 
 class Drafted(tuple[Event, ...]):  # noqa: SLOT001 - a tuple with slots of its own does not exist

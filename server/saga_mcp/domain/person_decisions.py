@@ -18,7 +18,7 @@ from saga_mcp.domain.events import (
 from saga_mcp.domain.rollback import step_item
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing, judge
-from saga_mcp.domain.values import ItemKind, Kind, SettledBy
+from saga_mcp.domain.values import ItemKind, Kind, SettledBy, StepState
 
 
 def step_waiting(saga: Saga, number: int, verb: str) -> tuple[Step, ItemKind]:
@@ -76,10 +76,36 @@ def retry(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> t
 
 def overwrite(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
     """A person lets an undo go on although the guard found a conflict."""
-    step_waiting(saga, number, "resolve --overwrite")
+    step, _ = step_waiting(saga, number, "resolve --overwrite")
+    _require_its_turn(saga, step, driving)
     draft = Draft(saga)
     draft.add(UndoResumed(step=number, by=by, note=note, overwrite=True))
     return draft.close(driving)
+
+
+def _require_its_turn(saga: Saga, step: Step, driving: Driving) -> None:
+    """Refuse what would leave something that stood between two steps, and count as undone (DESIGN.md rules 4 and 10).
+
+    An undo puts back what stood before its step: of several at one place, only newest first leads to the beginning.
+
+    Raises:
+        ItemRefused: another step at that place comes first, or came already.
+    """
+    place = driving.place_of(step)
+    if not place:
+        return
+    name = f"{saga.id}.{step.number}"
+    for number in reversed(saga.undo_stack):
+        other = saga.step(number)
+        it = f"{saga.id}.{number}"
+        if other.order > step.order and not other.settled and driving.place_of(other) == place:
+            message = f"{it} worked on the same after {name}, and would put back there what {name} had left."
+            raise ItemRefused(f"{message} Nothing was changed. Settle {it} first: see `saga-mcp show {it}`.")
+        undone = other.order < step.order and other.state is StepState.COMPENSATED and other.image is not None
+        if undone and other.image == step.capture and driving.place_of(other) == place:
+            message = f"{it} worked on the same before {name} and is undone: this would put back what {it} had left."
+            keep = f"`saga-mcp resolve {name} --keep` leaves what is there"
+            raise ItemRefused(f"{message} Nothing was changed; {keep}.")
 
 
 def resolve_undone(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.alerts import URGENT
 from saga_mcp.domain.draft import Driving
-from saga_mcp.domain.errors import LogConflict, LogUnavailable
+from saga_mcp.domain.errors import CaptureFailed, LogConflict, LogUnavailable
 from saga_mcp.domain.events import Event
 from saga_mcp.domain.fencing import starts
 from saga_mcp.domain.frozen import BoundUndo
@@ -40,7 +40,7 @@ from saga_mcp.log.port import (
     StepLock,
 )
 from saga_mcp.tools.hidden import written_key
-from saga_mcp.tools.looks import Looks
+from saga_mcp.tools.looks import Looks, lock_name
 from saga_mcp.tools.pair import KeyFormat, Pair, PairUnreadable
 from saga_mcp.tools.port import Catalogue, Judged, Landed, StepFacts
 from saga_tools import Retry
@@ -209,7 +209,7 @@ class Workshop:
 
     def driving(self, saga: Saga) -> Driving:
         """Who decides here on a saga."""
-        return Driving(self.driver, lambda step: self._bind(saga, step))
+        return Driving(self.driver, lambda step: self._bind(saga, step), lambda step: self._place(saga, step))
 
     async def append(self, saga_id: str, decide_on: Decide, *, settle_within_s: float = math.inf) -> Decided:
         """Append what a decision of the log's own kind makes of the saga's current state; otherwise as `decide`."""
@@ -352,6 +352,12 @@ class Workshop:
 
     def _bind(self, saga: Saga, step: Step) -> BoundUndo:
         return self._bound(step, self.facts(saga, step))
+
+    def _place(self, saga: Saga, step: Step) -> str:
+        try:
+            return lock_name(self.pair_in_decision(step), step.plan, saga.id)
+        except (PairUnreadable, CaptureFailed):
+            return ""
 
     def _bound(self, step: Step, facts: StepFacts) -> BoundUndo:
         try:
