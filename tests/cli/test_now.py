@@ -139,3 +139,24 @@ async def test_nothing_is_called_unless_it_is_asked_for(desk: Desk) -> None:
     assert desk.done == before
     code, said = await desk.show(saga_id, "--now")
     assert (code, "--now goes with --diff" in said) == (2, True)
+
+
+async def test_what_a_guard_of_its_own_expects_and_finds_is_shown(desk: Desk) -> None:
+    """It keeps no picture: of a conflict a person could see nothing but that there is one."""
+    saga_id = await desk.call("number", {"name": "ours"})
+    (desk.folder / "numbers.json").write_text('{"ours": "theirs"}')
+    code, said = await desk.show(saga_id, "--diff", "--now")
+    assert code == 0, said
+    name = "step 1 desk.number"
+    assert f"{name}: its guard reads desk.number_of now: it was changed since" in said
+    assert f"{name}: as the step left it is ${{now.result.number == after.result.number}}" in said
+    assert f"{name}: as before the step is ${{now.result.number == ''}}" in said
+    assert '"number": "theirs"' in said
+    _, said = await desk.show(f"{saga_id}.1", "--diff", "--now", "--json")
+    (shown,) = json.loads(said)["diff"]
+    guard = shown["guard"]
+    assert (guard["finds"], guard["result"], shown["after"]["result"]) == (
+        "changed",
+        {"number": "theirs"},
+        {"number": "1"},
+    )

@@ -26,6 +26,7 @@ async def people(product: Product, *, mode: str = MODERN) -> AsyncGenerator[list
 
 
 @pytest.mark.slow
+@pytest.mark.case(75)
 @pytest.mark.parametrize("mode", [OTHER_ERA, MODERN])
 async def test_there_is_no_way_to_the_saga_of_somebody_else(product: Product, mode: str) -> None:
     share(product, "agent_may_revert = true\naudit_reads = true", "[tools.'ledger.reserve']\non_repeat = 'replay'")

@@ -17,6 +17,7 @@ from tests.world.server import eventually
 ANY_HOST = '[http]\nallowed_hosts = ["127.0.0.1:*"]'
 
 
+@pytest.mark.case(101)
 async def test_calls_of_one_saga_alternate_between_two_servers(product: Product) -> None:
     share(product, tools=ANY_HOST)
     async with serving(product) as one, serving(product) as two, balancing(one, two) as balancer:
@@ -61,6 +62,7 @@ async def _lost(url: str, saga_id: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.case(41)
 @pytest.mark.parametrize("version", ["2025-11-25", MODERN])
 async def test_a_client_that_goes_away_ends_the_wait_and_nothing_else(product: Product, version: str) -> None:
     """It is told what it missed when it comes back, to whichever server and however late: that it went is stored."""

@@ -61,6 +61,7 @@ async def test_a_refusal_at_the_door_sends_nothing_whatever_its_body_and_costs_n
     assert (desk.did, desk.called("add"), desk.called("remove")) == ([], 0, 0)
 
 
+@pytest.mark.case(101)
 @pytest.mark.parametrize(("other", "sessions"), [("429", 1), ("lost", 2)])
 async def test_what_one_call_meets_at_the_door_does_not_touch_the_others(desk: Desk, other: str, sessions: int) -> None:
     async with ledger(desk, program=DOOR) as port:

@@ -10,12 +10,13 @@ import json
 from collections.abc import Iterator, Mapping
 from difflib import unified_diff
 
-from saga_mcp.cli.present import Present
+from saga_mcp.cli.present import Present, Watched
 from saga_mcp.cli.views import WIPED
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.edge.clean import escape
 from saga_mcp.tools.images import same_image
+from saga_mcp.tools.looks import World
 
 NOTHING_CAPTURED = (
     "Nothing was captured before these steps, so there is no before and after to compare: no tool of theirs has a "
@@ -28,7 +29,7 @@ def diff(saga: Saga, number: int | None, now: Mapping[int, Present]) -> Iterator
     steps = captured(saga, number)
     if saga.wiped:
         yield WIPED
-    elif not steps:
+    elif not steps and not any(each.watched for each in now.values()):
         yield NOTHING_CAPTURED
     for step in steps:
         name = f"step {step.number} {step.tool}"
@@ -36,6 +37,27 @@ def diff(saga: Saga, number: int | None, now: Mapping[int, Present]) -> Iterator
         yield from _compared(name, ("captured before", step.capture), (what, after))
         if step.number in now:
             yield from _compared_now(name, step, now[step.number])
+    for step in saga.steps:
+        if step.number in now and (watched := now[step.number].watched) is not None:
+            yield from _guarded(f"step {step.number} {step.tool}", watched)
+
+
+_FINDS = {
+    World.AS_LEFT: "it is as the step left it",
+    World.AS_BEFORE: "it is as it was before the step",
+    World.CHANGED: "it was changed since",
+    None: "it cannot tell",
+}
+
+
+def _guarded(name: str, watched: Watched) -> Iterator[str]:
+    """What a guard expects that has a read of its own, and what it finds."""
+    why = f" ({watched.unseen})" if watched.unseen else ""
+    yield escape(f"{name}: its guard reads {watched.tool} now: {_FINDS[watched.finds]}{why}")
+    yield escape(f"{name}: as the step left it is {watched.as_left}")
+    yield escape(f"{name}: as before the step is {watched.as_before}")
+    for line in _lines({"found": True, "result": watched.result, "text": watched.text}):
+        yield escape(f"  {line}")
 
 
 def _compared(name: str, old: tuple[str, JsonValue], new: tuple[str, JsonValue]) -> Iterator[str]:
@@ -62,7 +84,9 @@ def _compared_now(name: str, step: Step, now: Present) -> Iterator[str]:
 
 def diff_json(saga: Saga, number: int | None, now: Mapping[int, Present]) -> list[JsonValue]:
     """The same for programs."""
-    return [_step_json(step, now.get(step.number)) for step in captured(saga, number)]
+    shown = captured(saga, number)
+    guarded = [step for step in saga.steps if step.number in now and now[step.number].watched and step not in shown]
+    return [_step_json(step, now.get(step.number)) for step in (*shown, *guarded)]
 
 
 def _step_json(step: Step, now: Present | None) -> JsonObject:
@@ -74,7 +98,21 @@ def _step_json(step: Step, now: Present | None) -> JsonObject:
         "after": step.after,
         "result": step.result,
     }
-    return shown if now is None else shown | {"now": now.image, "now_unseen": now.unseen}
+    if now is None:
+        return shown
+    watched = now.watched
+    guard: JsonValue = None
+    if watched is not None:
+        guard = {
+            "tool": watched.tool,
+            "as_left": watched.as_left,
+            "as_before": watched.as_before,
+            "finds": None if watched.finds is None else watched.finds.value,
+            "text": watched.text,
+            "result": watched.result,
+            "unseen": watched.unseen,
+        }
+    return shown | {"now": now.image, "now_unseen": now.unseen, "guard": guard}
 
 
 def captured(saga: Saga, number: int | None) -> list[Step]:

@@ -15,7 +15,7 @@ from typing import NoReturn
 from saga_mcp.domain.values import Effect
 from saga_mcp.tools.around import CatalogueAround, ToolAround
 from saga_mcp.tools.failing import Often, When, after_work
-from saga_mcp.tools.port import Arguments, CallContext, Catalogue, Missed, Outcome, Tool, ToolAnswer
+from saga_mcp.tools.port import Arguments, CallContext, Catalogue, Landed, Missed, Outcome, Tool, ToolAnswer
 
 GRAMMAR = "step=TOOL:before|after|hang|crash[:once|:RATE]"
 
@@ -112,7 +112,8 @@ class InjectingTool(ToolAround):
             return Missed(answer=answer, effect=Effect.NONE, error=said)
         outcome = await self.inner.call(args, context)
         await after_work(due.when, _die)
-        return outcome if isinstance(outcome, Missed) else Missed(answer=answer, effect=Effect.UNKNOWN, error=said)
+        # Of a call that failed by itself nobody may be told more than is known of it.
+        return Missed(answer=answer, effect=Effect.UNKNOWN, error=said) if isinstance(outcome, Landed) else outcome
 
 
 def _die() -> NoReturn:

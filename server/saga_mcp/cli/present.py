@@ -1,4 +1,4 @@
-"""What there is now of what a saga's steps captured: read again, by the captures of their own tools.
+"""What there is now of what a saga's steps captured, and of what their guards watch: read again, by their own tools.
 
 Apart from `diff`, which only compares: this starts servers and calls tools, though only such as read.
 """
@@ -13,14 +13,32 @@ import anyio
 from saga_mcp import app
 from saga_mcp.cli.ground import Ground, stdout_kept_clean
 from saga_mcp.cli.standing import Pairs
-from saga_mcp.domain.hiding import hiding
+from saga_mcp.domain.hiding import Hiding, hiding
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import JsonValue
-from saga_mcp.tools.looks import Looks, Seen
-from saga_mcp.tools.pair import Pair, PairUnreadable
-from saga_mcp.tools.port import StepFacts
+from saga_mcp.engine.results import ResultsThen
+from saga_mcp.tools.hidden import written_key
+from saga_mcp.tools.looks import Looks, NotSeen, Seen, World, found_by
+from saga_mcp.tools.pair import Guard, Pair, PairUnreadable, ReadCall
+from saga_mcp.tools.port import Catalogue, ReadFailed, StepFacts
 
 _UP_WITHIN_S = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watched:
+    """What the guard of a step reads now, by a read of its own."""
+
+    tool: str
+    as_left: str
+    """Its condition for "as the step left it", as the config has it."""
+    as_before: str
+    finds: World | None = None
+    """None: it could not be told."""
+    text: str = ""
+    result: JsonValue = None
+    unseen: str = ""
+    """Why it could not be told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,29 +48,86 @@ class Present:
     image: JsonValue = None
     unseen: str = ""
     """Why that could not be read; empty: it was."""
+    watched: Watched | None = None
+    """None: its guard, if it has one, makes the capture again."""
+
+
+def looked_at(saga: Saga, number: int | None) -> list[Step]:
+    """The steps of a saga, or one of them, of whose time there may be something to look at again."""
+    steps = () if saga.wiped else saga.steps
+    return [step for step in steps if (step.capture is not None or step.plan.guarded) and number in {None, step.number}]
 
 
 async def look_again(ground: Ground, saga: Saga, steps: Sequence[Step], pairs: Pairs) -> dict[int, Present]:
-    """What there is now of what each of these steps captured, as it may be shown."""
+    """What there is now of what each of these steps captured, or is guarded by, as it may be shown."""
     hide = hiding(saga)
-    frozen = [pairs[step.number] for step in steps]
-    reads = [pair.capture.call.tool for pair in frozen if isinstance(pair, Pair) and pair.capture]
+    frozen = [pair for step in steps if isinstance(pair := pairs[step.number], Pair)]
+    reads = [pair.capture.call.tool for pair in frozen if pair.capture]
+    reads += [pair.guard.call.tool for pair in frozen if pair.guard and pair.guard.call]
     needed = {name.partition(".")[0] for name in reads}
     upstreams = tuple(each for each in ground.loaded.upstreams if each.name in needed)
     with stdout_kept_clean():
         async with app.open_tools(replace(ground.loaded, upstreams=upstreams), up_within_s=_UP_WITHIN_S) as catalogue:
-            looks = Looks(catalogue.reader)
-            found = {step.number: await _present(looks, saga, step, pairs[step.number]) for step in steps}
-    return {number: Present(hide.json(now.image), hide.text(now.unseen)) for number, now in found.items()}
+            found = {step.number: await _present(catalogue, saga, step, pairs[step.number]) for step in steps}
+    return {number: _shown(now, hide) for number, now in found.items()}
 
 
-async def _present(looks: Looks, saga: Saga, step: Step, pair: Pair | PairUnreadable) -> Present:
+def _shown(now: Present, hide: Hiding) -> Present:
+    watched = now.watched
+    if watched is not None:
+        watched = replace(
+            watched,
+            text=hide.text(watched.text),
+            result=hide.json(watched.result),
+            unseen=hide.text(watched.unseen),
+        )
+    return Present(hide.json(now.image), hide.text(now.unseen), watched)
+
+
+async def _present(catalogue: Catalogue, saga: Saga, step: Step, pair: Pair | PairUnreadable) -> Present:
     if isinstance(pair, PairUnreadable):
         return Present(unseen=str(pair))
+    looks, facts = Looks(catalogue.reader), _facts(catalogue, saga, step, pair)
+    guard = pair.guard
+    watched = None if guard is None or guard.call is None else await _watched(looks, guard, guard.call, facts, pair)
     if pair.capture is None:
-        return Present(unseen="its pair captures nothing")
-    facts = StepFacts(saga_id=saga.id, tool=step.tool, number=step.number, key="", args=step.plan.args)
+        return Present(unseen="its pair captures nothing", watched=watched)
     with anyio.move_on_after(pair.timeout_s):
         sight = await looks.capture(pair, facts)
-        return Present(image=sight.image) if isinstance(sight, Seen) else Present(unseen=sight.reason)
-    return Present(unseen=f"{pair.capture.call.tool} did not answer within {pair.timeout_s:g} s")
+        return Present(sight.image, "", watched) if isinstance(sight, Seen) else Present(None, sight.reason, watched)
+    return Present(unseen=f"{pair.capture.call.tool} did not answer within {pair.timeout_s:g} s", watched=watched)
+
+
+async def _watched(looks: Looks, guard: Guard, call: ReadCall, facts: StepFacts, pair: Pair) -> Watched:
+    said = Watched(tool=call.tool, as_left=str(guard.as_left), as_before=str(guard.as_before))
+    with anyio.move_on_after(pair.timeout_s):
+        answer = await looks.watched(call, facts)
+        found = found_by(guard, answer, facts)
+        if not isinstance(answer, ReadFailed):
+            said = replace(said, text=answer.text or answer.error, result=answer.result)
+        return replace(said, unseen=found.reason) if isinstance(found, NotSeen) else replace(said, finds=found)
+    return replace(said, unseen=f"it did not answer within {pair.timeout_s:g} s")
+
+
+def _facts(catalogue: Catalogue, saga: Saga, step: Step, pair: Pair) -> StepFacts:
+    """What the pair may look at, all of it as the log has it."""
+
+    def offered(tool: str) -> str:
+        found = catalogue.tool(tool)
+        return tool.rpartition(".")[2] if found is None else found.offered
+
+    done_in, number = saga.origin(step.number)
+    return StepFacts(
+        saga_id=done_in,
+        tool=step.tool,
+        number=number,
+        key=written_key(saga.key_of(step.number), pair.key_format),
+        args=step.plan.args,
+        sealed=frozenset(step.plan.sealed),
+        result=step.result,
+        known=step.landed is True and step.result is not None,
+        capture=step.capture,
+        image=step.image,
+        after=step.after,
+        results=ResultsThen(saga, step, offered),
+    )

@@ -8,14 +8,14 @@ import anyio
 import typer
 
 from saga_mcp.cli import views
-from saga_mcp.cli.diff import captured, diff, diff_json
+from saga_mcp.cli.diff import diff, diff_json
 from saga_mcp.cli.ground import open_log, stand_on
 from saga_mcp.cli.items import behind, history, item_at, readable_history, verbs
 from saga_mcp.cli.look import load, split_name, where, who_goes_on
 from saga_mcp.cli.noting import note_look
 from saga_mcp.cli.options import ConfigOption, JsonOption, ValuesOption
 from saga_mcp.cli.output import CommandFailed, Output, wrong_usage
-from saga_mcp.cli.present import look_again
+from saga_mcp.cli.present import look_again, looked_at
 from saga_mcp.cli.standing import Standing, frozen_pairs, other_holders, standing
 from saga_mcp.cli.timeline import timeline, timeline_json
 from saga_mcp.domain.attention import items, summary
@@ -64,7 +64,7 @@ def show(  # noqa: PLR0913 - its options
             if step is not None and saga.find_step(step) is None and not (step == 0 and items(saga)):
                 raise CommandFailed(f"Saga {saga_id} has no step {step}.", code="item_not_found")
             records = [record async for record in history(log, saga_id)]
-            again = captured(saga, step) if with_now else []
+            again = looked_at(saga, step) if with_now else []
             pairs = await frozen_pairs(log, [*saga.loose_steps, *again])
             # What is shown lacks the secrets that a read may need.
             whole = await log.load(saga.id) if again else saga

@@ -19,7 +19,7 @@ from saga_mcp.domain.events import StepPlan
 from saga_mcp.domain.values import JsonObject, JsonValue
 from saga_mcp.tools.binding import CannotBind, Condition, TemplateError, compile_condition, compile_template
 from saga_mcp.tools.images import digested, image_of, same_image, size_of
-from saga_mcp.tools.pair import Capture, Pair, Probe, ReadCall, UndoEntry
+from saga_mcp.tools.pair import Capture, Guard, Pair, Probe, ReadCall, UndoEntry
 from saga_mcp.tools.port import (
     Absent,
     Landed,
@@ -111,19 +111,11 @@ class Looks:
         assert guard is not None  # noqa: S101 - see above
         if guard.call is None:
             return await self._unchanged(pair, step, (step.image, *later), ignore_order=guard.ignore_order)
-        answer = await self._read(guard.call, step, AFTER_OUTCOME)
-        if isinstance(answer, ReadFailed):
-            return NotSeen(answer.reason, answer.unreached)
-        values = values_of(step) | {"now": now_of(answer)}
-        undecided = NotSeen(answer.error or answer.text) if answer.is_error else World.CHANGED
-        try:
-            if _says(guard.as_before, answer, values):
-                return World.AS_BEFORE
-            if _says(guard.as_left, answer, values):
-                return World.AS_LEFT
-        except _NOT_DECIDED:
-            pass
-        return undecided
+        return found_by(guard, await self.watched(guard.call, step), step)
+
+    async def watched(self, call: ReadCall, step: StepFacts) -> ReadAnswer | ReadFailed:
+        """Make a guard's own read."""
+        return await self._read(call, step, AFTER_OUTCOME)
 
     async def _unchanged(
         self, pair: Pair, step: StepFacts, left: Sequence[JsonValue], *, ignore_order: bool
@@ -207,6 +199,22 @@ class Looks:
         except _NOT_DECIDED as unbound:
             return ReadFailed(reason=f"{call.tool}: {unbound}")
         return await reader.read(cast("JsonObject", args), step, call.rules)
+
+
+def found_by(guard: Guard, answer: ReadAnswer | ReadFailed, step: StepFacts) -> World | NotSeen:
+    """Return what a guard makes of what its own read brought."""
+    if isinstance(answer, ReadFailed):
+        return NotSeen(answer.reason, answer.unreached)
+    values = values_of(step) | {"now": now_of(answer)}
+    undecided = NotSeen(answer.error or answer.text) if answer.is_error else World.CHANGED
+    try:
+        if _says(guard.as_before, answer, values):
+            return World.AS_BEFORE
+        if _says(guard.as_left, answer, values):
+            return World.AS_LEFT
+    except _NOT_DECIDED:
+        pass
+    return undecided
 
 
 def resource_of(pair: Pair, args: JsonObject, saga_id: str) -> str:
