@@ -9,21 +9,20 @@ from __future__ import annotations
 import asyncio
 import json
 import statistics
-import subprocess
 import time
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from itertools import count, cycle
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import anyio
 from tests.postgres.server import running
 
 from benchmarks.rows import Row, percentile
-from benchmarks.wire import ENDS_WITHIN_S, REVISION, WentWrong, configure, governed
+from benchmarks.wire import REVISION, WentWrong, configure, governed, listening
 
 _CALLERS: Mapping[int, int] = {1: 100, 16: 20, 64: 10, 256: 4}
 """How many call at once, and how many steps each of them does."""
@@ -86,27 +85,9 @@ def _served(folder: Path, servers: int, database: str) -> Generator[Sequence[str
     config = configure(folder)
     text = config.read_text(encoding="utf-8").replace("sqlite:///saga.db", database)
     config.write_text(text + _NO_LIMITS, encoding="utf-8")
+    command = [*governed(config), "--http", "127.0.0.1:0"]
     with ExitStack() as stack:
-        yield [stack.enter_context(_serving(config)) for _ in range(servers)]
-
-
-@contextmanager
-def _serving(config: Path) -> Generator[str]:
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        [*governed(config), "--http", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    with process:
-        try:
-            line = cast("IO[bytes]", process.stdout).readline()
-            if not line:
-                raise WentWrong("the server did not start")
-            yield line.decode().split()[-1]
-        finally:
-            process.terminate()
-            try:
-                process.wait(ENDS_WITHIN_S)
-            finally:
-                process.kill()
+        yield [stack.enter_context(listening(command)) for _ in range(servers)]
 
 
 class _Connection:

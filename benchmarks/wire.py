@@ -6,15 +6,18 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, cast
 
 HERE = Path(__file__).parent
 BARE = (sys.executable, str(HERE / "bare.py"))
 REVISION = "2025-11-25"
-ENDS_WITHIN_S = 20
+_ENDS_WITHIN_S = 20
+_SHOWN = 5_000
+"""Bytes of what a server wrote to stderr, where it went wrong."""
 _UP_WITHIN_S = 30
 
 
@@ -117,15 +120,37 @@ class Connection:
 @contextmanager
 def started(command: Sequence[str]) -> Generator[Connection]:
     """Start a server; close its stdin when the block ends, and wait until it has ended."""
-    process = subprocess.Popen(  # noqa: S603 - our own command
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
-    )
-    with process:
+    with _running(command, lambda process: cast("IO[bytes]", process.stdin).close()) as process:
+        yield Connection(process)
+
+
+@contextmanager
+def listening(command: Sequence[str]) -> Generator[str]:
+    """Start a server that says where it listens, its URL; tell it to end when the block does, and wait until it has."""
+    with _running(command, lambda process: process.terminate()) as process:
+        line = cast("IO[bytes]", process.stdout).readline()
+        if not line:
+            raise WentWrong("the server did not start")
+        yield line.decode().split()[-1]
+
+
+@contextmanager
+def _running(
+    command: Sequence[str], end: Callable[[subprocess.Popen[bytes]], None]
+) -> Generator[subprocess.Popen[bytes]]:
+    with (
+        TemporaryFile() as log,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log) as process,  # noqa: S603 - our own command
+    ):
         try:
-            yield Connection(process)
+            yield process
+        except Exception as error:
+            log.seek(0)
+            error.add_note(log.read()[-_SHOWN:].decode(errors="replace"))
+            raise
         finally:
-            cast("IO[bytes]", process.stdin).close()
+            end(process)
             try:
-                process.wait(ENDS_WITHIN_S)
+                process.wait(_ENDS_WITHIN_S)
             finally:
                 process.kill()

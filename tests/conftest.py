@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import structlog
 from tests.e2e.product import Product
-from tests.postgres.server import PostgresServer, fresh, make_template, running
+from tests.postgres.server import PostgresServer, fresh, templated
 from tests.world.disk import mounted
 from tests.world.reading import World
 
@@ -63,16 +63,14 @@ def product(tmp_path: Path) -> Product:
 @pytest.fixture(scope="session")
 def postgres() -> Generator[PostgresServer]:
     """A PostgreSQL server, one for all tests of a worker: no test may harm it."""
-    with running() as server:
-        make_template(server)
+    with templated() as server:
         yield server
 
 
 @pytest.fixture
 def own_server() -> Generator[PostgresServer]:
     """A PostgreSQL server that a test may harm."""
-    with running() as server:
-        make_template(server)
+    with templated() as server:
         yield server
 
 

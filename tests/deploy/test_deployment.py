@@ -11,15 +11,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import anyio
 import pytest
 import yaml
-from anyio.streams.buffered import BufferedByteReceiveStream
 from tests.e2e.product import BOUND_S, COMMAND
 from tests.http.balancer import balancing
-from tests.http.serving import Server, agent
-from tests.postgres.server import PostgresServer, running
+from tests.http.serving import Server, agent, server_of
+from tests.postgres import server as postgres_server
+from tests.postgres.server import PostgresServer
 from tests.temporal.dev_server import dev_server
+from tests.world.running import Running, running
 
 from saga_mcp import app
 
@@ -46,40 +46,22 @@ class Deployment:
         return [*COMMAND, *("127.0.0.1:0" if each.endswith(":8000") else each for each in arguments)]
 
     @asynccontextmanager
-    async def running(self, service: str, number: int) -> AsyncGenerator[anyio.abc.Process]:
-        log = self.folder / f"{service}{number}.log"
+    async def running(self, service: str, number: int) -> AsyncGenerator[Running]:
         home = self.folder / f"{service}{number}"  # each container has one of its own
         environment = {**os.environ, **self.environment, "XDG_DATA_HOME": str(home)}
-        with log.open("wb") as stderr:
-            process = await anyio.open_process(self.command(service), stdin=None, stderr=stderr, env=environment)
-        try:
-            yield process
-            if process.returncode is None:
-                process.terminate()
-                with anyio.fail_after(BOUND_S):
-                    assert await process.wait() == 0, log.read_text(encoding="utf-8")
-        finally:
-            with anyio.CancelScope(shield=True):
-                if process.returncode is None:
-                    process.kill()
-                    await process.wait()
-                await process.aclose()
+        async with running(self.command(service), home.with_suffix(".log"), env=environment) as started:
+            yield started
 
     @asynccontextmanager
-    async def worker(self, number: int) -> AsyncGenerator[None]:
-        async with self.running("worker", number):
-            with anyio.fail_after(BOUND_S):
-                while "worker_ready" not in (self.folder / f"worker{number}.log").read_text(encoding="utf-8"):  # noqa: ASYNC110 - another process
-                    await anyio.sleep(0.05)
-            yield
+    async def worker(self, number: int) -> AsyncGenerator[Running]:
+        async with self.running("worker", number) as started:
+            await started.says("worker_ready")
+            yield started
 
     @asynccontextmanager
     async def server(self, number: int) -> AsyncGenerator[Server]:
-        async with self.running("server", number) as process:
-            assert process.stdout is not None
-            with anyio.fail_after(BOUND_S):
-                line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1000)
-            yield Server(line.decode().split()[-1], process, self.folder / f"server{number}.log")
+        async with self.running("server", number) as started:
+            yield await server_of(started)
 
 
 @pytest.fixture
@@ -96,7 +78,7 @@ def deployment(tmp_path: Path) -> Generator[Deployment]:
             text = text.replace(placeholder, value)
         (tmp_path / path.name).write_text(text, encoding="utf-8")
     (tmp_path / "saga_database_password").write_text("no-secret\n", encoding="utf-8")
-    with running() as postgres, dev_server(tmp_path) as temporal:
+    with postgres_server.running() as postgres, dev_server(tmp_path) as temporal:
         postgres.sql("CREATE DATABASE saga")
         given = {
             "SAGA_DATABASE_HOST": f"127.0.0.1:{postgres.port}",
@@ -123,8 +105,8 @@ async def test_three_servers_and_two_workers_undo_what_a_killed_one_began(deploy
                 assert not (await alice.call("open_ticket", title=f"kept-{title}", saga_id=kept)).is_error
                 assert not (await alice.call("open_ticket", title=f"undone-{title}", saga_id=undone)).is_error
             assert len(deployment.tickets) == 6
-            servers[0].kill()
-            await servers[0].exits(BOUND_S)  # else the balancer may still reach it
+            servers[0].process.kill()
+            await servers[0].process.exits()  # else the balancer may still reach it
             assert (await alice.call("saga_commit", saga_id=kept)).state == "committed"
             await alice.call("saga_abort", saga_id=undone)
             await alice.until(undone, "compensated")

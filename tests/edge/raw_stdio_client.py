@@ -4,6 +4,7 @@ import json
 import subprocess
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import anyio
@@ -82,10 +83,10 @@ async def rest_of(stream: BufferedByteReceiveStream) -> bytes:
 
 @asynccontextmanager
 async def started(
-    command: Sequence[str], *, env: Mapping[str, str], stdout: int = subprocess.PIPE
+    command: Sequence[str], *, env: Mapping[str, str], stdout: int = subprocess.PIPE, cwd: Path | None = None
 ) -> AsyncGenerator[RawClient]:
     """Start `command`, and make sure it has ended when the block does."""
-    process = await anyio.open_process(command, stdout=stdout, env=env)
+    process = await anyio.open_process(command, stdout=stdout, env=env, cwd=cwd)
     try:
         yield RawClient(process)
     finally:

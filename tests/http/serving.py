@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, cast
 
 import anyio
-import anyio.abc
 import httpx2
 import mcp_types as types
 import pytest
-from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from tests.e2e.product import BOUND_S, COMMAND, Product
+from tests.world.running import Running, running
 
 LEGACY, MODERN = "legacy", "2026-07-28"
 OTHER_ERA = pytest.param(LEGACY, marks=pytest.mark.slow)
@@ -30,22 +27,16 @@ class Server:
     """One process that serves."""
 
     url: str
-    process: anyio.abc.Process
-    log: Path
+    process: Running
 
     @property
     def base(self) -> str:
         return self.url.removesuffix("/mcp")
 
-    def stop(self) -> None:
-        self.process.send_signal(signal.SIGTERM)
 
-    def kill(self) -> None:
-        self.process.kill()
-
-    async def exits(self, within_s: float) -> int:
-        with anyio.fail_after(within_s):
-            return await self.process.wait()
+async def server_of(started: Running) -> Server:
+    """The server that a process is, once it has said where it listens."""
+    return Server((await started.line()).split()[-1], started)
 
 
 @asynccontextmanager
@@ -56,25 +47,8 @@ async def serving(
     log = product.folder / f"server{len(list(product.folder.glob('server*.log')))}.log"
     environment = {**os.environ, **product.world.env, "LEDGER_SETTLE_S": "0.2", "LEDGER_TIMEOUT_S": "30", **(env or {})}
     command = [*COMMAND, "serve", "--config", str(product.config), "--http", address, *options]
-    with log.open("wb") as stderr:
-        process = await anyio.open_process(command, stdin=None, stderr=stderr, env=environment)
-    assert process.stdout is not None
-    try:
-        with anyio.fail_after(BOUND_S):
-            line = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 1000)
-        yield Server(line.decode().split()[-1], process, log)
-        if process.returncode is None:
-            process.terminate()
-            with anyio.fail_after(BOUND_S):
-                await process.wait()
-    except (anyio.EndOfStream, anyio.IncompleteRead):
-        raise AssertionError(log.read_text(encoding="utf-8")) from None
-    finally:
-        with anyio.CancelScope(shield=True):
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-            await process.aclose()
+    async with running(command, log, env=environment) as started:
+        yield await server_of(started)
 
 
 class Agent:

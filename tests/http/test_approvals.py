@@ -28,5 +28,5 @@ async def test_an_allowed_call_is_its_callers_alone(product: Product) -> None:
                     await anyio.sleep(0.02)
             told = await alice.call("reserve", item="a", saga_id=hers)
             assert not told.is_error
-        assert "ask_in_client has no effect over HTTP" in server.log.read_text(encoding="utf-8")
+        assert "ask_in_client has no effect over HTTP" in server.process.said
     assert product.world.order == ["reserve(a)"]

@@ -203,7 +203,7 @@ async def test_whoever_bears_no_token_is_told_where_to_get_one(product: Product)
             server.url, json=posted("reserve", item="a"), headers={**HEADERS, **bearing(TOKENS["alice"])}
         )
         assert answer.status_code == HTTPStatus.OK
-        log = server.log.read_text(encoding="utf-8")
+        log = server.process.said
     assert product.world.order == ["reserve(a)"]
     assert TOKENS["alice"] not in log
     assert "sgt_unknown" not in log

@@ -60,7 +60,7 @@ async def test_callers_are_who_their_tokens_say(product: Product, issuer: Issuer
             assert await eve.open() == [own]
             assert set(await operator.open()) == {hers, own}
             assert (await operator.call("saga_abort", saga_id=hers)).state == "compensated"
-        log = server.log.read_text(encoding="utf-8")
+        log = server.process.said
     assert product.world.order == ["reserve(a)", "reserve(b)", "release(b)", "release(a)"]
     assert alices not in log
     assert alices.split(".")[2] not in log

@@ -48,7 +48,7 @@ async def test_a_call_whose_server_is_killed_is_settled_by_the_other(product: Pr
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(_lost, one.url, saga_id)
                 await eventually(lambda: len(product.world.did("reserve")) == 2)
-                one.kill()
+                one.process.kill()
             status = await again.until(saga_id, "compensated")
             assert status["cause"]["code"] == "step_failed:2"
     assert product.world.order == ["reserve(a)", "reserve(b)", "release(b)", "release(a)"]
@@ -135,14 +135,14 @@ async def test_a_server_that_is_told_to_stop_answers_what_runs_first(product: Pr
 
             tasks.start_soon(call)
             await eventually(lambda: len(product.world.sent("reserve")) == 1)
-            one.stop()
+            one.process.stop()
             with anyio.fail_after(10):
                 while await _takes_connections(one.url):  # noqa: ASYNC110 - another process
                     await anyio.sleep(0.02)
             product.world.go()
         assert answers[0].status_code == HTTPStatus.OK
         assert answers[0].json()["result"]["isError"] is False
-        assert await one.exits(5) == 0
+        assert await one.process.exits(5) == 0
     assert product.world.order == ["reserve(a)"]
 
 
@@ -164,8 +164,8 @@ async def test_a_server_that_is_told_to_stop_does_not_wait_for_ever(product: Pro
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(_lost_here, one.url, saga_id)
             await eventually(lambda: len(product.world.did("reserve")) == 1)
-            one.stop()
-            assert await one.exits(4) == 0
+            one.process.stop()
+            assert await one.process.exits(4) == 0
     async with serving(product) as two, agent(two.url) as client:
         await client.until(saga_id, "compensated")
     assert product.world.order == ["reserve(b)", "release(b)"]

@@ -67,8 +67,8 @@ async def test_a_client_that_listens_does_not_hold_up_the_end(product: Product) 
         agent(server.url) as client,
         client.client.listen(tools_list_changed=True),
     ):
-        server.stop()
-        assert await server.exits(4) == 0
+        server.process.stop()
+        assert await server.process.exits(4) == 0
 
 
 async def test_a_server_whose_work_others_take_over_is_not_ready(product: Product) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 import pytest
 from mcp import Client, StdioServerParameters
-from tests.edge.raw_stdio_client import RawClient
+from tests.edge.raw_stdio_client import started
 from tests.packaging.conftest import Installed, run
 from tests.packaging.hostile import BEFORE_MAIN, OURS, PYTHON_S, THEIRS, Hostile, lay_traps
 
@@ -114,15 +114,9 @@ def test_tools_are_still_found_on_pythonpath(installed: Installed, tmp_path: Pat
 
 async def serve_a_note(command: list[str], cwd: Path, env: dict[str, str]) -> None:
     """Serve, write a note and end; each line of stdout has to be a message."""
-    process = await anyio.open_process(command, cwd=cwd, env=env)
-    client = RawClient(process)
-    try:
+    async with started(command, cwd=cwd, env=env) as client:
         assert (await client.initialize())["id"] == "init"
         assert "error" not in await client.call("add_note", "note", **NOTE)
         await client.stdin.aclose()
         left, _ = await client.exits(30)
         assert left == []
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.aclose()

@@ -171,7 +171,7 @@ TEMPLATE = "saga_template"
 _numbers = count(1)
 
 
-def make_template(server: PostgresServer) -> None:
+def _make_template(server: PostgresServer) -> None:
     """A database with an empty saga log, for others to be copied from."""
     server.sql(f"CREATE DATABASE {TEMPLATE}")
 
@@ -181,6 +181,14 @@ def make_template(server: PostgresServer) -> None:
             await log.sagas("any")
 
     anyio.run(make)
+
+
+@contextmanager
+def templated() -> Generator[PostgresServer]:
+    """A server with the template, until the block ends."""
+    with running() as server:
+        _make_template(server)
+        yield server
 
 
 @contextmanager

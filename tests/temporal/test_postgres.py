@@ -26,6 +26,6 @@ async def test_a_worker_undoes_over_postgresql_what_a_server_did_and_another_one
         async with working(product):
             while len(product.world.sent("release")) < 2:
                 await client.status(saga_id)
-            await first.killed()
+            first.kill()
             await client.until(saga_id, "compensated")
     assert [line.args["item"] for line in product.world.did("release")] == ["c", "b", "a"]

@@ -6,58 +6,26 @@ import os
 import secrets
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 import anyio
 import pytest
-from anyio.abc import Process
 from tests.e2e.product import COMMAND, Client, Product
 from tests.temporal.dev_server import DevServer, dev_server
+from tests.world.running import Running, running
 
 _BOUND_S = 60.0
 _LEDGER = {"LEDGER_SETTLE_S": "0.2", "LEDGER_TIMEOUT_S": "30"}
 
 
-@dataclass
-class Worker:
-    process: Process
-    log: Path
-
-    async def says(self, what: str) -> None:
-        """Return once it has logged that."""
-        with anyio.fail_after(_BOUND_S):
-            while what not in self.log.read_text():
-                assert self.process.returncode is None, self.log.read_text()
-                await anyio.sleep(0.05)
-
-    async def killed(self) -> None:
-        self.process.kill()
-        await self.process.wait()
-
-
 @asynccontextmanager
-async def working(product: Product) -> AsyncGenerator[Worker]:
+async def working(product: Product) -> AsyncGenerator[Running]:
     """Start `saga-mcp worker`; it is killed when the block ends."""
     log = product.folder / f"worker-{secrets.token_hex(3)}.log"
-    with log.open("wb") as out:
-        process = await anyio.open_process(
-            [*COMMAND, "worker", "--config", str(product.config)],
-            stdin=None,
-            stdout=out,
-            stderr=out,
-            env={**os.environ, **product.world.env, **_LEDGER},
-        )
-    worker = Worker(process, log)
-    try:
+    command = [*COMMAND, "worker", "--config", str(product.config)]
+    async with running(command, log, env={**os.environ, **product.world.env, **_LEDGER}, kills=True) as worker:
         await worker.says("worker_ready")
         yield worker
-    finally:
-        with anyio.CancelScope(shield=True):
-            if process.returncode is None:
-                process.kill()
-            await process.wait()
-            await process.aclose()
 
 
 def drive_by(product: Product, temporal: DevServer, saga: str = "") -> None:
@@ -90,10 +58,11 @@ async def test_what_a_killed_worker_was_undoing_is_taken_over_and_what_was_recor
         await client.call("saga_abort", saga_id=saga_id)
         await _sent(product, 2)
         async with working(product) as second:
-            await first.killed()
+            first.kill()
+            await first.exits()
             await client.until(saga_id, "compensated")
             assert second.process.returncode is None
-            pid = second.process.pid
+            pid = second.pid
     did = product.world.did("release")
     assert [line.args["item"] for line in did] == ["c", "b", "a"]
     assert [line.pid == pid for line in did] == [False, True, True]
@@ -181,9 +150,8 @@ async def test_a_worker_ends_gracefully_and_what_it_undid_is_recorded(product: P
         saga_id = await reserved(client, "a")
         await client.ask("saga_abort", saga_id=saga_id)
         await _sent(product, 1)
-        worker.process.terminate()
-        with anyio.fail_after(20):
-            assert await worker.process.wait() == 0, worker.log.read_text()
+        worker.stop()
+        assert await worker.exits(20) == 0
         assert (await client.status(saga_id))["state"] == "compensated"
     assert len(product.world.did("release")) == 1
 
@@ -200,15 +168,12 @@ async def test_a_process_of_another_driver_drives_nothing_and_a_switch_ends_the_
         async with product.serve() as client:
             saga_id = await reserved(client, "a")
             assert (await client.call("saga_abort", saga_id=saga_id)).is_error is False
-            assert [line.pid for line in product.world.did("release")] == [worker.process.pid], (
-                worker.log.read_text() + client.log
-            )
+            assert [line.pid for line in product.world.did("release")] == [worker.pid], client.log
             code, said = await product.run("driver")
             assert code == 0
             assert 'says `driver = "local"`' in said
             assert (await product.run("driver", "set", "local", "--yes"))[0] == 0
-            with anyio.fail_after(20):
-                assert await worker.process.wait() == 1, worker.log.read_text()
+            assert await worker.exits(20) == 1
             saga_id = await reserved(client, "b")
             assert (await client.call("saga_abort", saga_id=saga_id)).is_error is False
             assert product.world.did("release")[-1].pid == client.raw.process.pid

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import sys
@@ -14,10 +13,10 @@ from pathlib import Path
 import anyio
 import pytest
 from anyio.abc import SocketAttribute, SocketStream
-from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client import Client
 from tests.edge.raw_stdio_client import tool_call
 from tests.upstream.desk import BOUND_S, LEDGER, Agent, Desk, eventually, gone, raw
+from tests.world.running import running
 
 from saga_mcp import app
 from saga_mcp.edge.server import build_server
@@ -43,17 +42,10 @@ async def ledger(desk: Desk, port: int = 0, *, program: Path = LEDGER) -> AsyncG
     """The ledger at a port, until the block ends."""
     path = str(LEDGER.parents[2])
     env = {**os.environ, "LEDGER": str(desk.world), "LEDGER_PORT": str(port), "PYTHONPATH": path}
-    process = await anyio.open_process([sys.executable, str(program)], env=env, stderr=sys.stderr)
-    try:
-        assert process.stdout is not None
-        with anyio.fail_after(BOUND_S):
-            said = await BufferedByteReceiveStream(process.stdout).receive_until(b"\n", 100)
-        yield int(said)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
-        await process.aclose()
+    async with running(
+        [sys.executable, str(program)], desk.world.with_name("ledger.log"), env=env, kills=True
+    ) as started:
+        yield int(await started.line())
 
 
 def point(desk: Desk, port: int, tools: str = BLIND, *, saga: str = "") -> None:
