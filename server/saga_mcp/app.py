@@ -1,4 +1,4 @@
-"""The composition root: the only place that names adapters.
+"""The composition root, with `app_driver` and `app_http`: nothing else names adapters.
 
 Whoever serves, and every command, gets the same parts from here; what they do with them is theirs.
 """
@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import anyio
 import structlog
 
+from saga_mcp.app_driver import driver_of
 from saga_mcp.config import LoadedConfig, Receiver, Survey, find_config, load_config, survey_config
 from saga_mcp.domain.errors import LogUnavailable
-from saga_mcp.drivers import driver_of
 from saga_mcp.engine.clock import Clock, SystemClock
 from saga_mcp.engine.engine import Engine
 from saga_mcp.engine.port import EngineSettings

@@ -12,7 +12,7 @@ from temporalio.client import Client, WorkflowHandle
 from tests.temporal.dev_server import DevServer
 from tests.world.server import Server, served
 
-from saga_mcp.drivers import temporal_driver
+from saga_mcp.app_driver import temporal_driver
 from saga_mcp.engine.drivers.temporal.place import workflow_id
 from saga_mcp.engine.workshop import DriverFactory
 

@@ -17,7 +17,7 @@ from tests.engine.test_undo import *  # noqa: F403 - see above
 from tests.temporal.dev_server import DevServer
 from tests.world import server
 
-from saga_mcp.drivers import temporal_driver
+from saga_mcp.app_driver import temporal_driver
 from saga_mcp.engine.drivers.temporal.place import TemporalPlace
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]

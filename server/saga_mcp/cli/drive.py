@@ -23,7 +23,7 @@ from saga_mcp.domain.hiding import hidden
 from saga_mcp.domain.hosts import awaited_hosts
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import JsonObject
-from saga_mcp.engine.drivers.named import LOCAL, TEMPORAL
+from saga_mcp.engine.drivers.tenure import LOCAL, TEMPORAL
 from saga_mcp.engine.engine import Engine
 from saga_mcp.log.port import SagaLog
 

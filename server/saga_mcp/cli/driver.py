@@ -10,7 +10,7 @@ import typer
 from saga_mcp.cli.ground import Ground, open_app, open_log, stand_on
 from saga_mcp.cli.options import ConfigOption, JsonOption, YesOption, ask, require_answerable
 from saga_mcp.cli.output import CommandFailed, Output, wrong_usage
-from saga_mcp.engine.drivers.named import LOCAL, TEMPORAL
+from saga_mcp.engine.drivers.tenure import LOCAL, TEMPORAL
 
 _NAMES = (LOCAL, TEMPORAL)
 _ABOUT = {

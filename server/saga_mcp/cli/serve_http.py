@@ -6,22 +6,12 @@ import gc
 import re
 import sys
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
-import anyio
-
-from saga_mcp import app
+from saga_mcp.app_http import open_http
 from saga_mcp.cli.injecting import InjectingCatalogue, Injection, notice
 from saga_mcp.config import LoadedConfig
-from saga_mcp.domain.errors import LogError
-from saga_mcp.edge.changes import ListChanges
-from saga_mcp.edge.http.door import has_a_name, is_loopback, is_reached_from_outside, security_of
-from saga_mcp.edge.http.gate import Callers, Gate
-from saga_mcp.edge.http.serving import Stopping, listen, serve_http
-from saga_mcp.edge.http.web import PATH, manager_of, web_of
-from saga_mcp.edge.server import build_server
-from saga_mcp.log.port import Claim
+from saga_mcp.edge.http.door import has_a_name, is_loopback, is_reached_from_outside
 from saga_mcp.tools.port import Catalogue
 
 Around = Callable[[Catalogue], Catalogue]
@@ -29,12 +19,6 @@ Around = Callable[[Catalogue], Catalogue]
 DEFAULT = "127.0.0.1:8000"
 _PORT = 8000
 _MOST = 65535
-_READY_WITHIN_S = 2.0
-_UNREADY = {
-    Claim.HELD: "",
-    Claim.AWAITED: "the database of the saga log cannot be reached: calls are refused until it can, nothing to restart",
-    Claim.LOST: "others have taken over what this process drove: restart it",
-}
 _ADDRESS = re.compile(
     r"(?:(?P<host>[A-Za-z_][\w.-]*|\d+(?:\.\d+){3})|\[(?P<v6>[0-9A-Fa-f:.]+)\])?(?::(?P<port>\d{1,5}))?|(?P<alone>\d{1,5})"
 )
@@ -95,61 +79,12 @@ async def serve(
         OSError: the address cannot be had.
         SagaError, LifespanFailed: as `app.open_app`.
     """
-    settings, people = loaded.shared.http, loaded.shared.people
     if loaded.settings.ask_in_client:
         sys.stderr.write(f"{loaded.path.name}: warn saga.ask_in_client has no effect over HTTP: no client is asked\n")
-    with listen(host, port) as listening:
-        port = listening.getsockname()[1]
-        url = settings.public_url or f"http://{f'[{host}]' if ':' in host else host}:{port}{PATH}"
-        oauth = people.oauth and replace(people.oauth, audience=people.oauth.audience or url)
-        gate = Gate(people, oauth, url) if people.told_apart else None
-        changes, stopping = ListChanges(), Stopping()
-        around = around or partial(InjectingCatalogue.around, injections=injections)
-        async with app.open_app(loaded, tools_changed=changes.tell, around=around) as opened:
-
-            async def ready() -> str:
-                if stopping.begun:
-                    return "stopping"
-                if unready := _UNREADY[opened.engine.standing]:
-                    return unready
-                with anyio.move_on_after(_READY_WITHIN_S):
-                    try:
-                        await opened.log.paused(loaded.settings.realm)
-                    except LogError:
-                        return "the saga log cannot be used"
-                    return ""
-                return "the saga log does not answer"
-
-            server = build_server(
-                opened.engine,
-                opened.catalogue,
-                changes=changes,
-                visitors=Callers(opened.engine, people),
-                notice=notice(injections),
-            )
-            manager = manager_of(server, settings)
-            web = web_of(
-                manager,
-                settings,
-                security_of(settings, host, port),
-                ready=ready,
-                guard=None if gate is None else gate.around,
-                routes=() if gate is None else gate.routes,
-            )
-            sys.stdout.write(f"saga-mcp serves MCP at http://{_shown(host)}:{port}{PATH}\n")
-            sys.stdout.flush()
-            gc.freeze()
-            gc.enable()
-            await serve_http(
-                web,
-                manager,
-                listening,
-                drain=opened.engine.drain,
-                drain_s=settings.drain_s,
-                stopping=stopping,
-                end_streams=changes.listening.close,
-            )
-
-
-def _shown(host: str) -> str:
-    return f"[{host}]" if ":" in host else host
+    around = around or partial(InjectingCatalogue.around, injections=injections)
+    async with open_http(loaded, host, port, around=around, notice=notice(injections)) as opened:
+        sys.stdout.write(f"saga-mcp serves MCP at {opened.url}\n")
+        sys.stdout.flush()
+        gc.freeze()
+        gc.enable()
+        await opened.serve()

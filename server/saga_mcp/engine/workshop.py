@@ -75,7 +75,7 @@ class Workshop:
     clock: Clock
     drives: bool
     """Whether this process drives sagas, or leaves that to whoever is alive."""
-    named: str = ""
+    driver_name: str = ""
     """Name of its driver, under which it claims sagas."""
     otherwise: str = ""
     """Name of the driver that has the realm, where that is another one: then nothing is driven here (S12.2)."""
@@ -189,7 +189,7 @@ class Workshop:
             events = decider(saga, self.driving(saga))
             if starts(events):
                 self.require_claim()  # here, for the claim may have been lost since the call came
-            return Decision(events=events, pairs=pairs, driver=self.named, lock=lock)
+            return Decision(events=events, pairs=pairs, driver=self.driver_name, lock=lock)
 
         return await self.append(saga_id, decide_on, settle_within_s=settle_within_s)
 

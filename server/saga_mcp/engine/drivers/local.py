@@ -18,8 +18,8 @@ from saga_mcp.domain.errors import DrivenOtherwise, LogConflict, LogUnavailable,
 from saga_mcp.domain.hosts import done_on
 from saga_mcp.domain.living import Life
 from saga_mcp.engine.drivers.leaving import LeftToOthers
-from saga_mcp.engine.drivers.named import LOCAL, Named
 from saga_mcp.engine.drivers.rounds import TROUBLE, Course, Rounds, ToolMissing
+from saga_mcp.engine.drivers.tenure import LOCAL, Tenure
 from saga_mcp.engine.hosts import AwaitedHosts
 from saga_mcp.engine.port import Allowances, Resender
 from saga_mcp.engine.supervise import wait_for
@@ -43,7 +43,7 @@ class LocalDriver:
     def __init__(self, workshop: Workshop, tasks: TaskGroup) -> None:
         self._shop = workshop
         self._tasks = tasks
-        self._named = Named(workshop, LOCAL)
+        self._tenure = Tenure(workshop, LOCAL)
         self._rounds = Rounds(workshop, tasks)
         self._awaited = AwaitedHosts(workshop)
         self._left = LeftToOthers(workshop)
@@ -134,7 +134,7 @@ class LocalDriver:
     async def _drive(self, saga_id: str, course: Course) -> None:
         if await self._left.holds(saga_id):
             return
-        while not self._stopping and self._shop.claimed and await self._named.has_realm():
+        while not self._stopping and self._shop.claimed and await self._tenure.holds():
             try:
                 look = await self._rounds.look(saga_id, course)
             except ToolMissing as missing:
@@ -201,7 +201,7 @@ class LocalDriver:
         rows = await self._shop.log.busy_sagas(self._shop.settings.realm)
         for kept in (self._awaited, self._left):
             kept.keep({row.id for row in rows})
-        if not rows or not await self._named.has_realm():
+        if not rows or not await self._tenure.holds():
             return
         lives = await self._shop.lives({row.driver for row in rows} - {""})
         for row in rows:

@@ -38,7 +38,7 @@ from saga_mcp.log.codec import dump_json
 from saga_mcp.log.port import Append, Decide, Decided, Opening, PairRow, SagaKeyTaken, StepLock
 from saga_mcp.log.sealing import LogKeyMissing
 from saga_mcp.log.sql.ahead import Ahead
-from saga_mcp.log.sql.drivers import Drivers
+from saga_mcp.log.sql.driver_names import DriverNames
 from saga_mcp.log.sql.folds import Fold, Folds
 from saga_mcp.log.sql.holds import Holds
 from saga_mcp.log.sql.hot import Hot
@@ -119,7 +119,7 @@ class Batches:
         self._outbox = OutboxRows(dialect)
         self._keeps_alerts = outbox
         self._pauses = Pauses()
-        self._drivers = Drivers()
+        self._driver_names = DriverNames()
         keys = _keys(dialect)
         self._meta = Hot(select(log_meta.c.epoch, log_meta.c.pauses, keys), dialect)
         self._ahead = Ahead(dialect, folds, keys) if dialect.name == "postgresql" else None
@@ -205,7 +205,7 @@ class Batches:
             meta, ahead = self._ahead.read(connection, by_saga)
             change = self._check(*meta)
         self._pauses.refresh(connection, change)
-        self._drivers.refresh(connection, change)
+        self._driver_names.refresh(connection, change)
         outcomes: dict[int, Outcome] = {}
         pairs: dict[str, PairRow] = {}
         folds: dict[str, Fold] = {}
@@ -311,7 +311,7 @@ class Batches:
                 told = alerts(state, then)
                 rows, head = self._rows.written(Fold(state, draft.head), decision.events, at=at, batch_id=batch_id)
                 take(then, decision.events, decision.lock)
-                self._drivers.check(then.realm, decision.events, decision.driver)
+                self._driver_names.check(then.realm, decision.events, decision.driver)
                 opened: list[_Draft] = []
                 if decision.opens is not None:
                     opened.append(self._opened(decision.opens, batch_id, at))

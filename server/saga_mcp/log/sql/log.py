@@ -26,7 +26,7 @@ from saga_mcp.log.outbox import Outbox
 from saga_mcp.log.owners import FileOwners, directory_of
 from saga_mcp.log.port import Append, Decide, Decided, Decision, PairRow, Record, SagaRow, StepLock
 from saga_mcp.log.sealing import Keyring
-from saga_mcp.log.sql import drivers, files, keeping, pauses, reads
+from saga_mcp.log.sql import driver_names, files, keeping, pauses, reads
 from saga_mcp.log.sql.batch import Batches
 from saga_mcp.log.sql.connect import SETUP_WAIT_S
 from saga_mcp.log.sql.database import Database
@@ -300,12 +300,12 @@ class SqlSagaLog:
 
     async def driver_of(self, realm: str) -> str:
         """See `SagaLog.driver_of`."""
-        return await self._read(lambda connection: drivers.named(connection, realm))
+        return await self._read(lambda connection: driver_names.named(connection, realm))
 
     async def name_driver(self, realm: str, name: str, *, was: str) -> str:
         """See `SagaLog.name_driver`."""
         named = await self._writer.aside(
-            lambda connection: drivers.put(connection, self._database.alone, realm, was, name)
+            lambda connection: driver_names.put(connection, self._database.alone, realm, was, name)
         )
         self._tell()
         return named

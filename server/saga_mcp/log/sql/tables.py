@@ -45,8 +45,8 @@ log_meta: Final = Table(
     Column("pauses", Integer, nullable=False),
     Column("hmac_key", String, nullable=False),
 )
-"""One row. `pauses` is raised by each change of `saga_pause`, so that a batch learns of it without a statement of its
-own. `hmac_key` is random, and never leaves the database (S11.4)."""
+"""One row. `pauses` is raised by each change of `saga_pause` and of `saga_driver`, so that a batch learns of it without
+a statement of its own. `hmac_key` is random, and never leaves the database (S11.4)."""
 
 saga: Final = Table(
     "saga",

@@ -26,8 +26,11 @@ class TemporalUnreachable(Exception):
     """Temporal did not take a call; the message says why, without any secret."""
 
 
-class Connection:
-    """One process's connection for one realm; made when it is first used, and again after it broke."""
+class TemporalConnection:
+    """One process's connection for one realm; made when it is first used, and mended by the SDK where it breaks.
+
+    It keeps the key and the certificates that it was made with.
+    """
 
     def __init__(self, place: TemporalPlace, realm: str, identity: str) -> None:
         self._place = place

@@ -15,12 +15,12 @@ from anyio.abc import TaskGroup
 
 from saga_mcp.domain.duties import busy, duties
 from saga_mcp.domain.errors import DriverUnavailable, LogConflict, LogUnavailable, SagaQuarantined
-from saga_mcp.engine.drivers.named import TEMPORAL, Named
 from saga_mcp.engine.drivers.rounds import Rounds
 from saga_mcp.engine.drivers.temporal.errands import Errands
 from saga_mcp.engine.drivers.temporal.lacking import tell_what_is_missing
 from saga_mcp.engine.drivers.temporal.resting import Resting
 from saga_mcp.engine.drivers.temporal.waking import Send, WakeUps
+from saga_mcp.engine.drivers.tenure import TEMPORAL, Tenure
 from saga_mcp.engine.hosts import AwaitedHosts
 from saga_mcp.engine.port import Allowances, Resender
 from saga_mcp.engine.supervise import wait_for
@@ -70,8 +70,8 @@ class TemporalDriver:
         self._wake_ups = WakeUps(send, workshop.clock)
         self._resting = Resting(workshop)
         self._watches = False
-        self._named = Named(workshop, TEMPORAL)
-        self._errands = Errands(workshop, tasks, self._named)
+        self._tenure = Tenure(workshop, TEMPORAL)
+        self._errands = Errands(workshop, tasks, self._tenure)
         self._awaited = AwaitedHosts(workshop)
         self._seen: dict[str, _Seen] = {}
         self._stopping = False
@@ -109,7 +109,7 @@ class TemporalDriver:
 
     async def wake(self, saga_id: str) -> None:
         """Have Temporal drive the saga; does not wait until it knows, but in a command that ends soon."""
-        if self._brief and not await self._named.has_realm():
+        if self._brief and not await self._tenure.holds():
             return
         if not self._shop.otherwise:
             self._wake_ups.add(saga_id)
@@ -154,7 +154,7 @@ class TemporalDriver:
             await self._shop.clock.sleep(self._shop.settings.recovery_every_s)
 
     async def _look_around(self) -> None:
-        rows = await self._shop.log.busy_sagas(self._shop.settings.realm) if await self._named.has_realm() else ()
+        rows = await self._shop.log.busy_sagas(self._shop.settings.realm) if await self._tenure.holds() else ()
         found = [row for row in rows if self._stands_still(row)]
         for row in found[:_AT_A_TIME]:
             await self._look_after(row)

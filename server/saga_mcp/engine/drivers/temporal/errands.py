@@ -20,9 +20,9 @@ from saga_mcp.domain.duties import RunUndo, duties
 from saga_mcp.domain.errors import DrivenOtherwise, LogUnavailable, SagaNotFound, SagaQuarantined
 from saga_mcp.domain.hosts import host_key
 from saga_mcp.domain.state import Saga
-from saga_mcp.engine.drivers.named import Named
 from saga_mcp.engine.drivers.rounds import Course, Rounds, Slot
 from saga_mcp.engine.drivers.temporal.messages import Turn
+from saga_mcp.engine.drivers.tenure import Tenure
 from saga_mcp.engine.port import Allowances, Resender
 from saga_mcp.engine.supervise import wait_for
 from saga_mcp.engine.workshop import Workshop
@@ -55,9 +55,9 @@ class _Errand:
 class Errands:
     """The turns of this worker."""
 
-    def __init__(self, workshop: Workshop, tasks: TaskGroup, named: Named) -> None:
+    def __init__(self, workshop: Workshop, tasks: TaskGroup, tenure: Tenure) -> None:
         self._shop = workshop
-        self._named = named
+        self._tenure = tenure
         self._tasks = tasks
         self.rounds = Rounds(workshop, tasks, assigned=True)
         self._going: dict[str, _Errand] = {}
@@ -123,7 +123,7 @@ class Errands:
         while not self.stopping.is_set():
             if not self._shop.claimed:  # raised, so that Temporal waits longer from time to time, and keeps the plan
                 raise LogUnavailable(self._shop.owners.trouble)
-            if not await self._named.has_realm():
+            if not await self._tenure.holds():
                 return Turn(rests=True)  # with the next switch every saga that is due is told of anew
             look = await self.rounds.look(saga_id, course)
             if look.acted:

@@ -24,7 +24,7 @@ class Send(Protocol):
     """Delivers a wake-up."""
 
     async def __call__(self, saga_id: str, *, signal: bool) -> None:
-        """See `Connection.tell`; raises where it is not known to have arrived."""
+        """See `TemporalConnection.tell`; raises where it is not known to have arrived."""
         ...
 
 

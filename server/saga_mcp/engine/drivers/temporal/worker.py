@@ -19,7 +19,7 @@ from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 from saga_mcp.domain.errors import LogError
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.drivers.rounds import ToolMissing
-from saga_mcp.engine.drivers.temporal.connection import Connection, TemporalUnreachable
+from saga_mcp.engine.drivers.temporal.connection import TemporalConnection, TemporalUnreachable
 from saga_mcp.engine.drivers.temporal.errands import Errands, NotOurs
 from saga_mcp.engine.drivers.temporal.messages import ACTIVITY, Order, Turn, queue_on
 from saga_mcp.engine.drivers.temporal.workflow import DriveSaga
@@ -47,8 +47,10 @@ minutes."""
 class TemporalHands:
     """Takes turns for one realm."""
 
-    def __init__(self, connection: Connection, realm: str, task_queue: str, clock: Clock, *, host: str = "") -> None:
-        """Made by `drivers`; `host`: the key of this machine, if it has one."""
+    def __init__(
+        self, connection: TemporalConnection, realm: str, task_queue: str, clock: Clock, *, host: str = ""
+    ) -> None:
+        """Made by `app_driver`; `host`: the key of this machine, if it has one."""
         self._connection = connection
         self._host = host
         self._realm = realm

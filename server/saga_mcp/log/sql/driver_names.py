@@ -1,4 +1,4 @@
-"""The rows of the realms' drivers, and their check inside the transaction that stores a claim (SEMANTICS.md S12.2)."""
+"""The rows that name the realms' drivers, and their check in the transaction that stores a claim (S12.2)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from saga_mcp.log.sql.pauses import Alone
 from saga_mcp.log.sql.tables import driver, log_meta
 
 
-class Drivers:
-    """The realms' drivers as the batches of one connection know them."""
+class DriverNames:
+    """The names of the realms' drivers as the batches of one connection know them."""
 
     def __init__(self) -> None:
         self._at: int = -1

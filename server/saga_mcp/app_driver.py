@@ -22,7 +22,7 @@ from saga_mcp.engine.drivers.temporal.place import TemporalPlace
 from saga_mcp.engine.workshop import DriverFactory, Workshop
 
 if TYPE_CHECKING:
-    from saga_mcp.engine.drivers.temporal.connection import Connection
+    from saga_mcp.engine.drivers.temporal.connection import TemporalConnection
     from saga_mcp.engine.drivers.temporal.worker import TemporalHands
 
 
@@ -51,13 +51,13 @@ def driver_of(loaded: LoadedConfig, *, works: bool = False, ends_soon: bool = Fa
 def temporal_driver(place: TemporalPlace, realm: str, *, works: bool = False, ends_soon: bool = False) -> DriverFactory:
     """Return what makes the `temporal` driver of a realm; otherwise as `driver_of`."""
     makes_hands = _hands() if works else None  # before anything is open that others wait for
-    made: list[Connection] = []
+    made: list[TemporalConnection] = []
 
-    def connection() -> Connection:
+    def connection() -> TemporalConnection:
         if not made:
-            from saga_mcp.engine.drivers.temporal.connection import Connection  # noqa: PLC0415 - see above
+            from saga_mcp.engine.drivers.temporal.connection import TemporalConnection  # noqa: PLC0415 - see above
 
-            made.append(Connection(place, realm, f"saga-mcp {os.getpid()}@{socket.gethostname()}"))
+            made.append(TemporalConnection(place, realm, f"saga-mcp {os.getpid()}@{socket.gethostname()}"))
         return made[0]
 
     async def send(saga_id: str, *, signal: bool) -> None:
