@@ -70,7 +70,7 @@ class Allowed:
             _log.info("allowed_call_refused", saga_id=saga.id, step=number, code=refused.code)
 
     async def _order(self, step: Step) -> Order:
-        pair = await self._shop.pair(step)
+        pair = await self._shop.pairs.of(step)
         tool, obstacle = tool_of(self._shop.catalogue, step, self._shop.settings.host)
         if tool is None:
             raise _Unsendable(obstacle)

@@ -173,7 +173,7 @@ class Forward:
             return
         step = saga.step(number)
         try:
-            pair = await self._shop.pair(step)
+            pair = await self._shop.pairs.of(step)
         except PairUnreadable as unreadable:
             reason = str(unreadable)
             await self._shop.drive(saga.id, lambda now, _: give_up_retriable(now, number, reason))

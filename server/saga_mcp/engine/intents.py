@@ -72,7 +72,7 @@ class Intents:
             return events
 
         with self._shop.in_hand.holding(ticket.saga_id):
-            pairs = (self._shop.row(order.pair),)
+            pairs = (self._shop.pairs.row(order.pair),)
             decided = await self._shop.decide(ticket.saga_id, begin, pairs=pairs, lock=ticket.lock)
         return decided, call[0]
 

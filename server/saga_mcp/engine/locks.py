@@ -13,8 +13,9 @@ import structlog
 from anyio.abc import TaskGroup
 
 from saga_mcp.domain.errors import LogUnavailable, ResourceHeld
+from saga_mcp.engine.appending import STORE_AGAIN
 from saga_mcp.engine.ticket import Order, Ticket
-from saga_mcp.engine.workshop import STORE_AGAIN, Workshop
+from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import StepLock
 from saga_mcp.tools.looks import lock_name
 

@@ -34,7 +34,7 @@ async def overdue_steps(shop: Workshop, saga: Saga) -> tuple[int, ...]:
     found: list[int] = []
     for step in others:
         try:
-            hard = (await shop.pair(step)).hard_deadline_s
+            hard = (await shop.pairs.of(step)).hard_deadline_s
         except PairUnreadable:
             continue  # until when it counts as running is not known
         if since.get(step.number, shop.clock.wall()) + hard + _SAYS_WITHIN_S < shop.clock.wall():

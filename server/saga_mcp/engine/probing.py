@@ -52,7 +52,7 @@ class Probing:
         """Probe one step, until a verdict is stored, or `probe_for_s` is over after its call has ended."""
         step = saga.step(number)
         try:
-            pair = await self._shop.pair(step)
+            pair = await self._shop.pairs.of(step)
         except PairUnreadable:  # how long an "absent" has to be waited for is not known
             await self._shop.decide(saga.id, lambda now, d: probes_ended(now, number, d))
             return
@@ -100,7 +100,7 @@ class Probing:
             return asked
         if step.running:
             return Asked(NoVerdict(error="it has not happened so far, and its call has not ended"))
-        settle_s = (await self._shop.pair(step)).settle_s
+        settle_s = (await self._shop.pairs.of(step)).settle_s
         await self._shop.clock.sleep(settle_s)
         return await self._ask(tool, saga, number) if settle_s else asked
 
@@ -119,7 +119,7 @@ class Probing:
         step = saga.step(number)
         facts = self._shop.facts(saga, step)
         try:
-            pair = await self._shop.pair(step)
+            pair = await self._shop.pairs.of(step)
         except PairUnreadable as unreadable:
             return Asked(NoVerdict(error=str(unreadable)), attempts=step.attempts)
         verdict = await self._said(tool, pair, facts)

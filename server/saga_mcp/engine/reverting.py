@@ -45,7 +45,7 @@ async def open_revert(shop: Workshop, saga: Saga, order: RevertOrder) -> Saga:
         begun[:] = [reverting.opened]
         return Decision(events=reverting.noted, opens=Opening(saga_id=order.revert, events=reverting.events))
 
-    await shop.append(saga.id, decide_on, settle_within_s=shop.settings.reply_within_s)
+    await shop.appending.append(saga.id, decide_on, settle_within_s=shop.settings.reply_within_s)
     return begun[0]
 
 

@@ -46,7 +46,7 @@ class UndoProbing:
         """
         number, part = duty.step.number, duty.part
         try:
-            pair = await self._shop.pair(duty.step)
+            pair = await self._shop.pairs.of(duty.step)
         except PairUnreadable:
             await self._shop.decide(saga.id, lambda now, d: undo_probed(now, number, part.id, done=None, driving=d))
             return
@@ -83,7 +83,7 @@ class UndoProbing:
         if part is None:
             return None
         try:
-            pair = await self._shop.pair(step)
+            pair = await self._shop.pairs.of(step)
         except PairUnreadable:
             return None
         verdict = await self._ask(saga, step, part, pair)
@@ -140,7 +140,7 @@ def context_of(shop: Workshop, saga: Saga, step: Step, part: Part, entry: UndoEn
 async def asked_by(shop: Workshop, step: Step, part: Part) -> tuple[Asked, ...]:
     """What a part calls, and who is asked before that: by its own read, and by the step's guard."""
     try:
-        pair = await shop.pair(step)
+        pair = await shop.pairs.of(step)
     except PairUnreadable:  # nothing is sent
         return ()
     entry = entry_of(pair, part)

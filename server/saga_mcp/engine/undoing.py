@@ -99,7 +99,7 @@ class Undoing:
     async def policy(self, step: Step, part: Part) -> UndoPolicy:
         """Under which limits `part` is undone."""
         try:
-            return policy_of(await self._shop.pair(step), part)
+            return policy_of(await self._shop.pairs.of(step), part)
         except PairUnreadable:  # nothing is sent
             return UndoPolicy(retry=UNDO_RETRY, timeout_s=0.0)
 
@@ -118,7 +118,7 @@ class Undoing:
 
     async def _calls(self, saga: Saga, step: Step, part: Part) -> None:
         try:
-            obstacle = self._obstacle(step, part, await self._shop.pair(step))
+            obstacle = self._obstacle(step, part, await self._shop.pairs.of(step))
         except PairUnreadable as unreadable:
             obstacle = Parking(item=ItemKind.DEAD_LETTER, message=str(unreadable))
         if obstacle is not None:
@@ -188,7 +188,7 @@ class Undoing:
 
     async def _held_by_guard(self, saga: Saga, step: Step, part: Part) -> bool:
         """Whether the guard of the step says that nothing is to be sent now; what follows from that is appended."""
-        pair = await self._shop.pair(step)
+        pair = await self._shop.pairs.of(step)
         if not is_guarded(pair, step, part):
             return False
         number, me = step.number, self._shop.owners.me
@@ -215,7 +215,7 @@ class Undoing:
         if part.spec.action is not PartAction.CALL:
             return ""
         try:
-            misfit = self._misfit(step, part, await self._shop.pair(step))
+            misfit = self._misfit(step, part, await self._shop.pairs.of(step))
         except PairUnreadable:
             return ""
         return "" if misfit is None else misfit.message
@@ -259,7 +259,7 @@ class Undoing:
         undoer = self._shop.catalogue.undoer(part.spec.tool)
         assert undoer is not None  # noqa: S101 - a missing undoer is an obstacle
         policy = await self.policy(step, part)
-        entry = entry_of(await self._shop.pair(step), part)
+        entry = entry_of(await self._shop.pairs.of(step), part)
         context = context_of(self._shop, saga, step, part, entry)
         limits = Limits(
             timeout_s=policy.timeout_s,
@@ -373,7 +373,7 @@ class Undoing:
         if self._stopping or not self._shop.claimed or self._shop.otherwise:
             return ()
         try:
-            obstacle = self._obstacle(turn.step, turn.part, self._shop.pair_in_decision(turn.step))
+            obstacle = self._obstacle(turn.step, turn.part, self._shop.pairs.in_decision(turn.step))
         except PairUnreadable:
             return ()
         if obstacle is not None or turn.step.plan.guarded:  # a guard looks first, outside of the log

@@ -1,8 +1,7 @@
-"""What every part of the engine works with: the log, the tools, time, and how a step's frozen pair is found again."""
+"""What every part of the engine works with: the log, the tools, time, and what is known of a step."""
 
 from __future__ import annotations
 
-import logging
 import math
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +11,6 @@ from typing import TypeAlias
 import structlog
 from anyio.abc import TaskGroup
 
-from saga_mcp.domain.alerts import URGENT
 from saga_mcp.domain.draft import Driving
 from saga_mcp.domain.errors import CaptureFailed, LogConflict, LogUnavailable
 from saga_mcp.domain.events import Event
@@ -23,45 +21,24 @@ from saga_mcp.domain.results import last_succeeded
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonValue, Phase
+from saga_mcp.engine.appending import STORE_AGAIN, Appending
 from saga_mcp.engine.clock import Clock
 from saga_mcp.engine.in_hand import InHand
-from saga_mcp.engine.missing import LifeMissing, LookFirst, PairMissing, VerdictMissing
+from saga_mcp.engine.pairs import FrozenPairs
 from saga_mcp.engine.port import EngineSettings, SagaDriver
 from saga_mcp.engine.results import ResultsThen
-from saga_mcp.log.port import (
-    AppendUnsettled,
-    Claim,
-    Decide,
-    Decided,
-    Decision,
-    Owners,
-    PairRow,
-    SagaLog,
-    StepLock,
-)
+from saga_mcp.log.port import Claim, Decided, Decision, Owners, PairRow, SagaLog, StepLock
 from saga_mcp.tools.hidden import written_key
 from saga_mcp.tools.looks import Looks, lock_name
-from saga_mcp.tools.pair import KeyFormat, Pair, PairUnreadable
+from saga_mcp.tools.pair import KeyFormat, PairUnreadable
 from saga_mcp.tools.port import Catalogue, Judged, Landed, StepFacts
-from saga_tools import Retry
 
 _log = structlog.get_logger(__name__)
-
-STORE_AGAIN = Retry(first_delay_s=0.1, max_delay_s=5.0)
-"""How far apart the log is asked again to take what has happened, or whether it has taken it."""
 
 _UNSEEN = "Others could not see that this server lives. Nothing was stored and nothing was sent. Try again in a moment."
 
 Decider: TypeAlias = Callable[[Saga, Driving], tuple[Event, ...]]
 """A pure decision of the domain, with what it observed already filled in."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Verdict:
-    """Which rules these results violate."""
-
-    results: Mapping[str, JsonValue]
-    violated: tuple[str, ...]
 
 
 @dataclass(kw_only=True)
@@ -82,12 +59,6 @@ class Workshop:
     tells: bool = False
     """Whether it says in its log what there is to tell (S10.6)."""
     in_hand: InHand = field(default_factory=InHand)
-    _pairs: dict[str, Pair | PairUnreadable] = field(default_factory=dict[str, Pair | PairUnreadable])
-    _verdicts: dict[tuple[str, int], _Verdict] = field(default_factory=dict[tuple[str, int], _Verdict])
-    """What the rules said, for the decision that asked; by saga and step."""
-    _lives: dict[str, Life] = field(default_factory=dict[str, Life])
-    """What is known of processes, for the decisions that asked."""
-    _rows: dict[str, PairRow] = field(default_factory=dict[str, PairRow])
 
     @property
     def claimed(self) -> bool:
@@ -109,11 +80,8 @@ class Workshop:
         return await self.owners.look(others) if others else {}
 
     def alive_in_decision(self, owner: str) -> bool:
-        """Whether a process is not proved dead, inside a decision: `append` asks, and starts over."""
-        life = Life.LIVES if owner == self.owners.me else self._lives.get(owner)
-        if life is None:
-            raise LifeMissing(owner)
-        return life is not Life.DEAD
+        """Whether a process is not proved dead, inside a decision."""
+        return owner == self.owners.me or self.appending.life(owner) is not Life.DEAD
 
     @property
     def driver(self) -> str:
@@ -125,40 +93,15 @@ class Workshop:
         """What pairs read, and what they make of it."""
         return Looks(self.catalogue.reader)
 
-    def row(self, pair: Pair) -> PairRow:
-        """The row that freezes a pair as it is now."""
-        row = self._rows.get(pair.hash)
-        if row is None:
-            row = self._rows[pair.hash] = PairRow(hash=pair.hash, content=pair.to_json())
-            self._pairs[row.hash] = pair
-        return row
+    @cached_property
+    def pairs(self) -> FrozenPairs:
+        """Pairs as they were frozen."""
+        return FrozenPairs(self.log)
 
-    async def pair(self, step: Step) -> Pair:
-        """The pair as it was frozen at the step's intent.
-
-        Raises:
-            PairUnreadable: it is not there as it was stored, or another version wrote it.
-        """
-        if not isinstance(self._pairs.get(step.plan.pair_hash), Pair):  # one that was unreadable may be put back
-            await self._read_pair(step.plan.pair_hash)
-        return self.pair_in_decision(step)
-
-    def pair_in_decision(self, step: Step) -> Pair:
-        """The same inside a decision: `decide` reads the pair and starts over where it is not in memory."""
-        pair = self._pairs.get(step.plan.pair_hash)
-        if pair is None:
-            raise PairMissing(step.plan.pair_hash)
-        if isinstance(pair, PairUnreadable):
-            raise pair
-        return pair
-
-    async def _read_pair(self, pair_hash: str) -> None:
-        row = await self.log.pair(pair_hash)
-        try:
-            self._pairs[pair_hash] = Pair.of_row(pair_hash, None if row is None else row.content)
-        except PairUnreadable as unreadable:
-            _log.error("pair_unreadable", pair=pair_hash, reason=str(unreadable))
-            self._pairs[pair_hash] = unreadable
+    @cached_property
+    def appending(self) -> Appending:
+        """What decisions go through."""
+        return Appending(self.log, self.pairs, self.catalogue, self.life, self.clock, tells=self.tells)
 
     async def decide(
         self,
@@ -169,20 +112,14 @@ class Workshop:
         lock: StepLock | None = None,
         settle_within_s: float = math.inf,
     ) -> Decided:
-        """Append what `decider` returns for the saga's current state.
-
-        Where the log does not say whether it stored that, it is asked until it does.
+        """Append what `decider` returns for the saga's current state; for more see `Appending.append`.
 
         Args:
             saga_id: the saga.
             decider: what to append.
             pairs: what to freeze with it.
             lock: under which it is made.
-            settle_within_s: how long, in seconds, the log is asked. Only for what leaves nothing in hand here.
-
-        Raises:
-            Refused, LogUnavailable, LogConflict, SagaQuarantined, StepLockLost: nothing was stored.
-            AppendUnsettled: it is not known whether it was, and the time is over.
+            settle_within_s: see `Appending.append`.
         """
 
         def decide_on(saga: Saga) -> Decision:
@@ -191,7 +128,7 @@ class Workshop:
                 self.require_claim()  # here, for the claim may have been lost since the call came
             return Decision(events=events, pairs=pairs, driver=self.driver_name, lock=lock)
 
-        return await self.append(saga_id, decide_on, settle_within_s=settle_within_s)
+        return await self.appending.append(saga_id, decide_on, settle_within_s=settle_within_s)
 
     async def drive(self, saga_id: str, decider: Decider) -> Decided:
         """Append what the driver of a saga makes of its state; nothing where that is another process by now (S10.5)."""
@@ -210,58 +147,6 @@ class Workshop:
     def driving(self, saga: Saga) -> Driving:
         """Who decides here on a saga."""
         return Driving(self.driver, lambda step: self._bind(saga, step), lambda step: self._place(saga, step))
-
-    async def append(self, saga_id: str, decide_on: Decide, *, settle_within_s: float = math.inf) -> Decided:
-        """Append what a decision of the log's own kind makes of the saga's current state; otherwise as `decide`."""
-        judged: set[tuple[str, int]] = set()
-        looked: set[str] = set()
-        try:
-            while True:
-                try:
-                    return self._told(await self.log.decide(saga_id, decide_on))
-                except PairMissing as missing:
-                    await self._read_pair(missing.pair_hash)
-                except LookFirst as first:
-                    await first.look()
-                except LifeMissing as missing:
-                    looked.add(missing.owner)
-                    self._lives[missing.owner] = await self.life(missing.owner)
-                except VerdictMissing as missing:
-                    judged.add(missing.key)
-                    # Authors' code: never where every process waits for the log.
-                    violated = await self.catalogue.violations(missing.judged)
-                    self._verdicts[missing.key] = _Verdict(missing.judged.results, violated)
-                except AppendUnsettled as unsettled:
-                    return self._told(await self._settled(unsettled, self.clock.now() + settle_within_s))
-        finally:
-            for key in judged:
-                self._verdicts.pop(key, None)
-            for owner in looked:
-                self._lives.pop(owner, None)
-
-    def _told(self, decided: Decided) -> Decided:
-        """Say in the log what there is to tell about a decision that is stored: names and states, no values."""
-        for alert in decided.alerts if self.tells else ():
-            level = logging.WARNING if alert.type in URGENT else logging.INFO
-            _log.log(level, "alert", type=alert.type.value, **alert.data)
-        return decided
-
-    async def _settled(self, unsettled: AppendUnsettled, give_up_at: float) -> Decided:
-        times = 0
-        while True:
-            try:
-                if await self.log.stored(unsettled.append):
-                    return unsettled.decided
-            except LogUnavailable as error:
-                times += 1
-                saga_id = unsettled.append.saga_id
-                _log.warning("append_unsettled", saga_id=saga_id, times=times, reason=str(error))
-                if self.clock.now() >= give_up_at:
-                    raise unsettled from error
-            else:
-                message = "the saga log did not take this; nothing was stored and nothing was sent. Try again."
-                raise LogUnavailable(message) from unsettled
-            await self.clock.sleep(self.clock.jitter(STORE_AGAIN.delay_s(times)))
 
     async def record(self, saga_id: str, decider: Decider) -> Decided:
         """Append what has happened in the world: the log is asked until it takes it, for nobody else will ever know.
@@ -282,8 +167,8 @@ class Workshop:
         self, saga: Saga, step: Step, *, result: JsonValue = None, known: bool = False, text: str | None = None
     ) -> StepFacts:
         """What the step's undo and probe may look at."""
-        pair = self._pairs.get(step.plan.pair_hash)
-        form = pair.key_format if isinstance(pair, Pair) else KeyFormat.BASE32
+        pair = self.pairs.known(step)
+        form = KeyFormat.BASE32 if pair is None else pair.key_format
         done_in, number = saga.origin(step.number)
         return StepFacts(
             saga_id=done_in,
@@ -343,25 +228,22 @@ class Workshop:
         others = [other for other in last_succeeded(saga) if other.number != step.number]
         by_order = sorted((*others, ended), key=lambda each: each.order)
         results = {self.offered(each.tool): each.result for each in by_order}
-        key = (saga.id, step.number)
-        verdict = self._verdicts.get(key)
-        # A sibling may have ended since: then the rules look again, at both.
-        if verdict is None or verdict.results != results:
-            raise VerdictMissing(key, Judged(results=results, args=step.plan.args, result=result))
-        return verdict.violated
+        return self.appending.violated(
+            (saga.id, step.number), Judged(results=results, args=step.plan.args, result=result)
+        )
 
     def _bind(self, saga: Saga, step: Step) -> BoundUndo:
         return self._bound(step, self.facts(saga, step))
 
     def _place(self, saga: Saga, step: Step) -> str:
         try:
-            return lock_name(self.pair_in_decision(step), step.plan, saga.id)
+            return lock_name(self.pairs.in_decision(step), step.plan, saga.id)
         except (PairUnreadable, CaptureFailed):
             return ""
 
     def _bound(self, step: Step, facts: StepFacts) -> BoundUndo:
         try:
-            pair = self.pair_in_decision(step)
+            pair = self.pairs.in_decision(step)
         except PairUnreadable as unreadable:
             return BoundUndo(parts=None, build_error=str(unreadable))
         return self.catalogue.bind(pair, facts)

@@ -212,7 +212,7 @@ class Rounds:
 
     async def _hard_deadline_s(self, saga: Saga, attempt: Attempt) -> float:
         step = saga.step(attempt.step)
-        pair = await self._shop.pair(step)
+        pair = await self._shop.pairs.of(step)
         part = part_of(step, attempt.part)
         return pair.hard_deadline_s if part is None else (await self._undoing.policy(step, part)).hard_deadline_s
 
