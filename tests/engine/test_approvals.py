@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Annotated
 
 import pytest
+from pydantic import AfterValidator
 from tests.world.asking import asking
 from tests.world.clock import ManualClock
 from tests.world.reading import World
@@ -16,6 +18,7 @@ from saga_mcp.domain.errors import ApprovalRejected, CommitRefused, ItemRefused
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Cancelled, Phase, StepState
 from saga_mcp.tools.declared import DeclaredRegistry
+from saga_tools import ToolRegistry
 
 
 async def allow(server: Server, saga_id: str, number: int, *, now: float = 0.0) -> Saga:
@@ -48,6 +51,28 @@ async def test_nothing_is_sent_before_a_person_allows_it_and_then_the_stored_cal
         assert (again.code, again.replayed, again.step) == ("", True, 1)
         await later.abort(reply.saga_id)
     assert world.order == ["charge(5)", "refund(5)"]
+
+
+async def test_what_was_allowed_is_read_once_more_before_it_is_sent_and_not_twice(database: Path) -> None:
+    read: list[str] = []
+    paid: list[str] = []
+    tools = ToolRegistry()
+
+    def note(bill: str) -> str:
+        read.append(bill)
+        return bill
+
+    @tools.tool(kind="pivot")
+    def pay(bill: Annotated[str, AfterValidator(note)]) -> None:
+        """Pay a bill."""
+        paid.append(bill)
+
+    async with served(database, tools=tools, adjust=asking(of="pay")) as server:
+        reply = await server.call("pay", bill="b")
+        assert (read, paid) == (["b"], [])
+        await allow(server, reply.saga_id, 1)
+        await server.until(reply.saga_id, lambda saga: saga.step(1).landed is True)
+    assert (read, paid) == (["b", "b"], ["b"])
 
 
 @pytest.mark.case(79)

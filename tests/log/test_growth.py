@@ -58,6 +58,7 @@ async def asked_again_and_again(log: SqlSagaLog) -> None:
     await log.holder("ops", "customer:7")
     await log.take_lock(StepLock(realm="ops", name="n", saga_id="sg-new", owner="own-1", token="t"))  # noqa: S106 - a name
     await log.outbox.due("ops", time.time(), limit=64)
+    await log.realms()
     await log.decide("sg-new", opening(key="k"))
     await log.decide("sg-new", intending())
     await log.decide("sg-new", looking)

@@ -26,6 +26,7 @@ from saga_mcp.engine.workshop import Workshop
 from saga_mcp.log.port import SagaRow
 from saga_mcp.tools.hidden import given
 from saga_mcp.tools.pair import PairUnreadable
+from saga_mcp.tools.port import Arguments
 from saga_mcp.tools.unsent import InvalidArguments, UpstreamDown
 from saga_tools import Retry
 
@@ -54,8 +55,8 @@ class Allowed:
         step = saga.step(number)
         waits = self._waits.pop((saga.id, number), 0) + 1
         try:
-            order = await self._order(step)
-            ticket = Ticket(saga_id=saga.id, number=number)
+            order, args = await self._order(step)
+            ticket = Ticket(saga_id=saga.id, number=number, args=args)
             await self._forward.run(order, ticket)
             if ticket.saga is None and ticket.error is not None:
                 raise ticket.error
@@ -69,16 +70,18 @@ class Allowed:
         except Refused as refused:  # it is no step of an open saga any more
             _log.info("allowed_call_refused", saga_id=saga.id, step=number, code=refused.code)
 
-    async def _order(self, step: Step) -> Order:
+    async def _order(self, step: Step) -> tuple[Order, Arguments | None]:
+        """What is to be sent, and its arguments as the tool has read them, where that is what was allowed."""
         pair = await self._shop.pairs.of(step)
         tool, obstacle = tool_of(self._shop.catalogue, step, self._shop.settings.host)
         if tool is None:
             raise _Unsendable(obstacle)
         try:
-            tool.decode(given(step.plan.args, pair))  # what it takes may have changed since
+            read = tool.decode(given(step.plan.args, pair))  # what it takes may have changed since
         except InvalidArguments as misfit:
             raise _Unsendable(f"its arguments do not fit any more: {'; '.join(misfit.problems)}") from misfit
-        return Order(tool=tool, pair=pair, plan=step.plan, allowed=step.number)
+        order = Order(tool=tool, pair=pair, plan=step.plan, allowed=step.number)
+        return order, read if read.json == step.plan.args else None
 
 
 class _Unsendable(Exception):

@@ -216,7 +216,7 @@ class SagaLog(Protocol):
         ...
 
     async def realms(self) -> Mapping[str, int]:
-        """Every realm that has sagas here, and how many of them are open."""
+        """Every realm that has sagas here, and how many of them are open. Does not grow with finished ones."""
         ...
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
