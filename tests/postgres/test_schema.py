@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import anyio
+import asyncpg
 import pytest
 from tests.log.decisions import opening
 from tests.log.kinds import opened_sql_log
 from tests.postgres.owner import placed
 from tests.postgres.server import PostgresServer, fresh, sql
+from tests.world.server import eventually
 
 from saga_mcp.domain.pausing import Pause
 from saga_mcp.log.place import ServerPlace
 from saga_mcp.log.sealing import Keyring
 from saga_mcp.log.sql.opened import open_owned
+from saga_mcp.log.sql.postgres.schema import MIGRATION_LOCK
 from saga_mcp.log.sql.tables import EPOCH, metadata
-from saga_mcp.log.sql.trouble import LogDamaged, LogInUseByOlder, LogNewer, LogUpgraded
+from saga_mcp.log.sql.trouble import LogDamaged, LogInUseByOlder, LogNewer, LogTroubled, LogUpgraded
 
 
 async def test_of_many_that_start_on_an_empty_database_one_makes_the_tables(
@@ -85,14 +90,54 @@ async def test_a_pause_holds_from_the_moment_that_it_is_stored_also_beside_a_bat
     server_place: ServerPlace,
 ) -> None:
     """A batch reads its state at its beginning; a pause waits for those that have begun."""
-    begun = (
-        "BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE saga_log_meta IN ROW SHARE MODE; SELECT pauses FROM "
-        "saga_log_meta; SELECT pg_sleep(0.7); INSERT INTO saga_log_key (id) VALUES ('batch'); COMMIT"
-    )
-    async with opened_sql_log(server_place) as log:
+    stored: list[str] = []
+    async with opened_sql_log(server_place) as log, session(server_place) as batch:
         await log.sagas("ops")
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(anyio.to_thread.run_sync, sql, server_place.url, begun)
-            await anyio.sleep(0.3)
+        await batch(
+            "BEGIN ISOLATION LEVEL SERIALIZABLE; LOCK TABLE saga_log_meta IN ROW SHARE MODE; "
+            "SELECT pauses FROM saga_log_meta"
+        )
+
+        async def pause() -> None:
             await log.pause("ops", Pause(tool="t", by="ada", note="", at=0.0))
-            assert sql(server_place.url, "SELECT count(*) FROM saga_log_key") == "1"
+            stored.append(sql(server_place.url, "SELECT id FROM saga_log_key"))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(pause)
+            await waited_for(server_place)
+            assert stored == []
+            await batch("INSERT INTO saga_log_key (id) VALUES ('batch'); COMMIT")
+    assert stored == ["batch"]
+
+
+async def test_an_upgrade_that_gets_no_answer_is_broken_off_and_says_so(
+    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with fresh(postgres, empty=True) as name:
+        place = postgres.place(name, tmp_path)
+        async with session(place) as other:
+            monkeypatch.setattr("saga_mcp.log.sql.postgres.database._MIGRATES_WITHIN_S", 0.5)
+            await other(f"SELECT pg_advisory_lock({MIGRATION_LOCK})")
+            async with opened_sql_log(place) as log:
+                with pytest.raises(LogTroubled, match="were not made or upgraded within 0 s, so that was broken off"):
+                    await log.sagas("ops")
+        assert sql(place.url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == "0"
+        monkeypatch.undo()
+        async with opened_sql_log(place) as log:
+            assert await log.sagas("ops") == []
+
+
+@asynccontextmanager
+async def session(place: ServerPlace) -> AsyncGenerator[Callable[[str], Awaitable[str]]]:
+    """A session of somebody else: runs statements."""
+    connection = await asyncpg.connect(place.url)
+    try:
+        yield connection.execute
+    finally:
+        await connection.close()
+
+
+async def waited_for(place: ServerPlace) -> None:
+    """Return once a session waits for another one's lock."""
+    waiting = "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = 'saga_log_meta'::regclass"
+    await eventually(lambda: sql(place.url, waiting) == "1")

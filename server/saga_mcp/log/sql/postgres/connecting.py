@@ -46,14 +46,14 @@ _SETTINGS: Final = (
 
 
 @contextlib.contextmanager
-def answering(raw: Any, within_s: float) -> Generator[None]:  # noqa: ANN401 - asyncpg's own, see `connect_raw`
+def answering(raw: Any, within_s: float) -> Generator[asyncio.TimerHandle]:  # noqa: ANN401 - asyncpg's own, see `connect_raw`
     """End a connection whose server lets the block wait for longer: whatever waits for it fails then.
 
     Not a cancellation, which would be made use of once, and then wait for the answer to a ROLLBACK.
     """
     watchdog = asyncio.get_running_loop().call_later(within_s, raw.terminate)
     try:
-        yield
+        yield watchdog
     finally:
         watchdog.cancel()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -11,6 +12,7 @@ from typing import Final
 from sqlalchemy import Connection
 from sqlalchemy.dialects.postgresql.asyncpg import PGDialect_asyncpg
 from sqlalchemy.engine import Dialect
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from saga_mcp.log.place import ServerPlace
@@ -37,6 +39,8 @@ from saga_mcp.log.sql.worker import Worker
 
 _WRITES_WITHIN_S: Final = 15.0
 _READS_WITHIN_S: Final = 60.0
+_MIGRATES_WITHIN_S: Final = 1800.0
+"""More than a log of any size needs: for a server that lets us begin, and then says nothing more."""
 _READS_END_WITHIN_S: Final = 0.5
 """Nothing is lost with a read, so one that waits does not hold up the end of the process."""
 _POLL_S: Final = 5.0
@@ -179,7 +183,7 @@ class PostgresDatabase:
             with answering(raw, CONNECT_WITHIN_S):
                 is_current = await connection.run_sync(schema.is_current, self.name)
             if not is_current:
-                await self._make_current()  # takes as long as there is to migrate
+                await self._make_current()
             with answering(raw, CONNECT_WITHIN_S):
                 self._keyring.require(await connection.run_sync(schema.keys_used))
             self._was_ready = True
@@ -195,6 +199,12 @@ class PostgresDatabase:
     async def _make_current(self) -> None:
         migrating = await self._server.connect(EACH_SEES_ALL)
         try:
-            await migrating.run_sync(schema.make_current, self.name)
+            with answering(await driver_connection(migrating), _MIGRATES_WITHIN_S) as watchdog:
+                try:
+                    await migrating.run_sync(schema.make_current, self.name)
+                except DBAPIError as error:
+                    if watchdog.when() > asyncio.get_running_loop().time():
+                        raise
+                    raise trouble.unfinished(self.name, _MIGRATES_WITHIN_S) from error
         finally:
             await discard(migrating)

@@ -128,6 +128,15 @@ def unreachable(name: str, said: str, waited_s: float) -> LogUnreachable:
     )
 
 
+def unfinished(name: str, waited_s: float) -> LogTroubled:
+    """The schema was not made or upgraded in `waited_s` seconds."""
+    return LogTroubled(
+        f"the tables of the saga log {name} were not made or upgraded within {waited_s:.0f} s, so that was broken "
+        f"off; {NOTHING}. Look what its server, or a pooler before it, is waiting for (pg_stat_activity); the next "
+        "call tries again."
+    )
+
+
 def _locked(name: str, waited_s: float) -> LogLocked:
     return LogLocked(
         f"saga log {name}: other transactions were in the way for {waited_s:.1f} s; {NOTHING}. Look for a session that "
