@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -28,6 +29,21 @@ COMPOSE: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text(enc
 OURS = {name: service for name, service in COMPOSE["services"].items() if service["image"].startswith("saga-mcp:")}
 
 
+ALIVE = "/tmp/alive"  # noqa: S108 - in the containers
+WORKER: dict[str, Any] = next(yaml.safe_load_all((DEPLOY / "kubernetes" / "worker.yaml").read_text(encoding="utf-8")))
+PROBES = (
+    WORKER["spec"]["template"]["spec"]["containers"][0]["livenessProbe"]["exec"]["command"][-1],
+    OURS["worker"]["healthcheck"]["test"][-1].replace("$$", "$"),
+)
+"""What a shell is asked, in Kubernetes and with Docker."""
+
+
+def lives(probe: str, file: Path) -> bool:
+    """What a probe says of a worker that has this file."""
+    assert ALIVE in probe
+    return subprocess.run(["/bin/sh", "-c", probe.replace(ALIVE, str(file))], check=False).returncode == 0
+
+
 @dataclass(frozen=True)
 class Deployment:
     """The services that are needed, and what ours are started with."""
@@ -41,21 +57,26 @@ class Deployment:
     def tickets(self) -> list[str]:
         return self.postgres.sql("SELECT title FROM ticket ORDER BY title", "saga").split()
 
-    def command(self, service: str) -> list[str]:
+    def command(self, service: str, number: int) -> list[str]:
+        ours = {"0.0.0.0:8000": "127.0.0.1:0", ALIVE: str(self.alive(number))}
         arguments: list[str] = OURS[service]["command"]
-        return [*COMMAND, *("127.0.0.1:0" if each.endswith(":8000") else each for each in arguments)]
+        return [*COMMAND, *(ours.get(each, each) for each in arguments)]
+
+    def alive(self, number: int) -> Path:
+        return self.folder / f"alive{number}"
 
     @asynccontextmanager
     async def running(self, service: str, number: int) -> AsyncGenerator[Running]:
         home = self.folder / f"{service}{number}"  # each container has one of its own
         environment = {**os.environ, **self.environment, "XDG_DATA_HOME": str(home)}
-        async with running(self.command(service), home.with_suffix(".log"), env=environment) as started:
+        async with running(self.command(service, number), home.with_suffix(".log"), env=environment) as started:
             yield started
 
     @asynccontextmanager
     async def worker(self, number: int) -> AsyncGenerator[Running]:
         async with self.running("worker", number) as started:
             await started.says("worker_ready")
+            assert lives(PROBES[0], self.alive(number))
             yield started
 
     @asynccontextmanager
@@ -147,6 +168,17 @@ def test_kubernetes_starts_what_compose_starts() -> None:
         assert container["args"] == service["command"]
         assert {each["name"]: each["value"] for each in container["env"]} == service["environment"]
         assert deployment["spec"]["replicas"] == service["deploy"]["replicas"]
+
+
+@pytest.mark.parametrize("probe", PROBES)
+def test_a_worker_whose_file_is_old_or_missing_does_not_live(probe: str, tmp_path: Path) -> None:
+    file = tmp_path / "alive"
+    assert not lives(probe, file)
+    file.touch()
+    assert lives(probe, file)
+    an_age_ago = time.time() - 130
+    os.utime(file, (an_age_ago, an_age_ago))
+    assert not lives(probe, file)
 
 
 def test_no_image_is_whatever_is_the_newest() -> None:

@@ -13,16 +13,17 @@ import pytest
 from tests.e2e.product import COMMAND, Client, Product
 from tests.temporal.dev_server import DevServer, dev_server
 from tests.world.running import Running, running
+from tests.world.server import eventually
 
 _BOUND_S = 60.0
 _LEDGER = {"LEDGER_SETTLE_S": "0.2", "LEDGER_TIMEOUT_S": "30"}
 
 
 @asynccontextmanager
-async def working(product: Product) -> AsyncGenerator[Running]:
+async def working(product: Product, *options: str) -> AsyncGenerator[Running]:
     """Start `saga-mcp worker`; it is killed when the block ends."""
     log = product.folder / f"worker-{secrets.token_hex(3)}.log"
-    command = [*COMMAND, "worker", "--config", str(product.config)]
+    command = [*COMMAND, "worker", "--config", str(product.config), *options]
     async with running(command, log, env={**os.environ, **product.world.env, **_LEDGER}, kills=True) as worker:
         await worker.says("worker_ready")
         yield worker
@@ -178,6 +179,28 @@ async def test_a_process_of_another_driver_drives_nothing_and_a_switch_ends_the_
             assert (await client.call("saga_abort", saga_id=saga_id)).is_error is False
             assert product.world.did("release")[-1].pid == client.raw.process.pid
     assert product.world.standing == []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+async def test_a_worker_shows_that_it_lives_and_ends_where_others_no_longer_see_it(
+    product: Product, temporal: DevServer, tmp_path: Path
+) -> None:
+    drive_by(product, temporal)
+    alive = tmp_path / "alive"
+    async with working(product, "--alive-file", str(alive)) as worker:
+        shown_at = alive.stat().st_mtime_ns
+        await eventually(lambda: alive.stat().st_mtime_ns > shown_at)
+        for lock in product.database.with_name(f"{product.database.name}.owners").glob("*.lock"):
+            lock.unlink()
+        assert await worker.exits(20) == 1
+        assert "have taken over what it drove" in worker.said
+
+
+async def test_a_worker_says_which_file_it_cannot_touch(product: Product, tmp_path: Path) -> None:
+    product.configure('driver = "temporal"')
+    code, said = await product.run("worker", "--alive-file", str(tmp_path / "nowhere" / "alive"))
+    assert (code, "nowhere/alive cannot be written (No such file or directory): name one that can" in said) == (2, True)
 
 
 async def test_a_worker_without_the_driver_says_what_to_do(product: Product) -> None:
