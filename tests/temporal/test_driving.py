@@ -203,7 +203,7 @@ async def test_a_turn_that_temporal_has_given_up_goes_on_and_is_waited_for(realm
             await server.abort(saga_id)
             await eventually(lambda: len(world.sent("release")) == 1)
             activities.start_soon(lambda: errands.take_turn(saga_id, {}))
-            await anyio.sleep(0.05)
+            await eventually(lambda: errands._going[saga_id].ended.statistics().tasks_waiting == 2)  # pyright: ignore[reportPrivateUsage]  # see above
             activities.cancel_scope.cancel()
         assert (await server.engine.saga(saga_id)).step(1).state is StepState.COMPENSATING
         world.go()
