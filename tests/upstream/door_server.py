@@ -38,6 +38,8 @@ class Door:
             message = await receive()
             body, more = body + message.get("body", b""), message.get("more_body", False)
         asked = json.loads(body)
+        team = dict(scope["headers"]).get(b"x-team", b"").decode()
+        write("asked", method=asked.get("method"), team=team)
         if asked.get("method") == "server/discover":
             await _answer(send, 400, b"text/plain", b"what is that?")
         elif asked.get("method") == "tools/call" and asked["params"]["name"] == "add":

@@ -3,7 +3,7 @@
 Each call appends what it did to the file that LEDGER names, so that a test sees what became of the world, whoever has
 died meanwhile. `mode` says how a call fails. Files beside that file say how the server itself does: `.down` (it ends at
 once), `.fragile` (it dies when it is looked at), `.noise`, `.slow` (nothing is said while it is there), `.changed`
-(another schema), `.go` (what hangs goes on).
+(another schema), `.go` (what hangs goes on), `.held` (a look waits).
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -41,6 +42,7 @@ MODES = [
     "fail_richly",
     "fail_after",
     "hang_before",
+    "hang_stoppably",
     "hang_after",
     "die_before",
     "die_after",
@@ -93,6 +95,16 @@ async def gone_on() -> None:
     with anyio.CancelScope(shield=True):
         while not switched("go"):  # noqa: ASYNC110 - another process
             await anyio.sleep(0.01)
+
+
+async def unless_stopped(tool: str, waits: Callable[[], bool]) -> None:
+    """Wait for the test; who is told to stop meanwhile does."""
+    try:
+        while waits():  # noqa: ASYNC110 - another process
+            await anyio.sleep(0.01)
+    except anyio.get_cancelled_exc_class():
+        write("stopped", tool=tool)
+        raise
 
 
 async def reported(ctx: Context, *, ticks: bool) -> None:
@@ -218,13 +230,15 @@ async def call_tool(
     args = dict(params.arguments or {})
     mode = args.pop("mode", "ok")
     write("called", tool=params.name, args=args)
-    if params.name == "look" and switched("fragile"):
-        die()
+    if params.name == "look":
+        await _looked_at()
     match mode:
         case "fail_before" | "fail_richly":
             return REFUSED if mode == "fail_richly" else _text("refused: nothing was done", is_error=True)
         case "hang_before":
             await gone_on()
+        case "hang_stoppably":
+            await unless_stopped(params.name, lambda: not switched("go"))
         case "die_before":
             die()
         case "protocol_error":
@@ -242,6 +256,12 @@ async def call_tool(
     if params.name == "grow":
         return await grow(ctx)
     return await _after(mode, _did(params.name, args))
+
+
+async def _looked_at() -> None:
+    if switched("fragile"):
+        die()
+    await unless_stopped("look", lambda: switched("held"))
 
 
 async def _after(mode: str, result: types.CallToolResult) -> types.CallToolResult:
