@@ -30,6 +30,10 @@ TOOLS: Mapping[str, int] = {
     "send_mail": 2,
     "notify": 1,
     "balance": 2,
+    "sign": 9,
+    "lease": 9,
+    "depot_store": 5,
+    "depot_ship": 5,
 }
 MODES: Mapping[str, int] = {
     "ok": 120,
@@ -43,6 +47,7 @@ MODES: Mapping[str, int] = {
     "die_before": 1,
     "die_after": 2,
 }
+ROOMS = 3
 OF_THE_PLAN = frozenset({"book", "notify"})
 """Their calls are sent again, so what each sending does is planned: see `plan`."""
 PATIENCE_S = 12.0
@@ -53,6 +58,8 @@ class Board:
     """What all callers have done, and the sagas they know."""
 
     fleet: Fleet
+    tools: Mapping[str, int] = field(default_factory=lambda: TOOLS)
+    """What callers call, and how often."""
     due: int = 0
     """Answers that callers are to get before they stop; those that were lost do not count."""
     ends_at: float = 0.0
@@ -63,6 +70,8 @@ class Board:
     ended: set[str] = field(default_factory=set[str])
     keyed: list[Asked] = field(default_factory=list[Asked])
     lost: list[Asked] = field(default_factory=list[Asked])
+    waiting: list[Asked] = field(default_factory=list[Asked])
+    """What a person was to allow first."""
     slots: dict[str, int] = field(default_factory=dict[str, int])
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
@@ -158,7 +167,9 @@ class Actor:
         return {"accept_failed": sorted(failed)} if failed and self._dice.random() < 0.8 else {}
 
     def _repeatable(self) -> list[Asked]:
-        return [asked for asked in (*self._board.keyed[-6:], *self._board.lost[-3:]) if asked.caller == self._caller]
+        board = self._board
+        again = (*board.keyed[-6:], *board.lost[-3:], *board.waiting[-3:])
+        return [asked for asked in again if asked.caller == self._caller]
 
     async def _begin(self) -> None:
         teams = TEAMS.get(self._caller, ())
@@ -184,7 +195,8 @@ class Actor:
 
     def _new_call(self, saga_id: str) -> Asked:
         dice, number = self._dice, next(self._board.numbers)
-        tool = dice.choices([*TOOLS], [*TOOLS.values()])[0]
+        tools = self._board.tools
+        tool = dice.choices([*tools], [*tools.values()])[0]
         mode = "ok" if tool in OF_THE_PLAN else dice.choices([*MODES], [*MODES.values()])[0]
         tag = f"t{number}"
         arguments: dict[str, Any] = {"mode": mode} if mode != "ok" else {}
@@ -199,6 +211,11 @@ class Actor:
         elif tool == "put":
             # A slot is one saga's: what others put there in between would be for a person to settle.
             arguments |= {"slot": f"{saga_id or tag}/{dice.randrange(2)}", "text": tag}
+        elif tool == "sign":
+            terms = {"days": [number, 2**63 - number], "of": {"who": f"{tag} & Söhne"}}
+            arguments |= {"item": tag, "number": 2**53 + number, "terms": terms}
+        elif tool == "lease":
+            arguments |= {"item": tag, "room": f"room{dice.randrange(ROOMS)}"}
         elif tool != "balance":
             arguments |= {"item": tag}
         if saga_id:
@@ -216,6 +233,8 @@ class Actor:
             return
         if said.trouble and not said.asked.arguments.get("step_key") and asked.saga_id:
             self._board.lost.append(asked)
+        if said.code == "approval_needed" and asked.saga_id:
+            self._board.waiting.append(asked)
         if said.saga_id and said.saga_id not in self._board.known_to(self._caller):
             self._board.sagas.setdefault(self._caller, []).append(said.saga_id)
         if said.facts.get("phase") in {"compensated", "compensating"}:
@@ -246,7 +265,8 @@ def plan(dice: random.Random, *, failing: int) -> dict[str, Sequence[str]]:
     forward = {"ok": 60, "0.2": 10, "err_before": 8, "fail_before": 8, "err_after": 8, "die_after": 2}
     weights = {
         **dict.fromkeys(("release", "unhold", "refund", "unwire", "unbook", "free_one"), of_person),
-        **dict.fromkeys(("close_order", "put_back"), undo),
+        **dict.fromkeys(("unsign", "vacate"), of_person),
+        **dict.fromkeys(("close_order", "put_back", "fetch", "recall"), undo),
         **dict.fromkeys(OF_THE_PLAN, forward),
         "find_charge": {"ok": 80, "fail_before": 20},
     }

@@ -21,6 +21,7 @@ from tests.http.people import share
 from tests.http.serving import web
 from tests.postgres.proxy import Proxy, proxied
 from tests.postgres.server import PostgresServer
+from tests.replicas import depot
 from tests.replicas.forked import Forked, Shell
 from tests.world.reading import World
 
@@ -29,7 +30,7 @@ BOUND_S = 60.0
 LEASE_S = 4.0
 TIMEOUT_S = 0.8
 """Of a call; its hard deadline is ten times as long."""
-SHELF = Path(__file__).with_name("shelf.py")
+HERE = Path(__file__).parent
 _ONE_MACHINE = """
 from saga_mcp.config import database
 database._short_hash = lambda text: "same"
@@ -60,6 +61,8 @@ class Terms:
     saga: str
     """Further keys of `[saga]`."""
     tools: str = ""
+    scope: str = "shared"
+    """Of the upstream: where each place of a server is a machine of its own, what was done there is undone there."""
     first: str = ""
     """Python that runs in each server before anything of ours is imported."""
 
@@ -126,7 +129,9 @@ class Fleet:
         (self.folder / name).mkdir()
         product = Product(self.folder / name, url=url)
         product.world = self.world
-        share(product, self.terms.saga, f"[python.shelf]\npath = '{SHELF}:registry'\n{self.terms.tools}")
+        python = "\n".join(f"[python.{name}]\npath = '{HERE / name}.py:registry'" for name in ("shelf", "office"))
+        upstream = depot.config(self.folder, self.world, scope=self.terms.scope, timeout_s=TIMEOUT_S)
+        share(product, self.terms.saga, f"{python}\n{upstream}\n{self.terms.tools}")
         return product
 
     @asynccontextmanager
@@ -166,7 +171,8 @@ class Fleet:
 
     def _start(self, replica: Replica, number: int) -> Forked:
         data = "data" if self.terms.one_machine else replica.name
-        env = {"XDG_DATA_HOME": str(self.folder / data), "LEDGER_SETTLE_S": "0.2", **self._env}
+        machine = {} if self.terms.one_machine else {"SAGA_MCP_HOST": replica.name}
+        env = {"XDG_DATA_HOME": str(self.folder / data), "LEDGER_SETTLE_S": "0.2", **machine, **self._env}
         return Forked(
             *("serve", "--config", str(replica.product.config), "--http", "127.0.0.1:0"),
             env=env,
@@ -218,7 +224,7 @@ class Fleet:
     @property
     def survivors(self) -> set[int]:
         """Servers that were never killed: what they knew they could record."""
-        return {line.pid for line in self.world.lines} - {pid for pid, code in self.ended.items() if code} - {0}
+        return {pid for pid, code in self.ended.items() if not code}
 
     def bugs(self) -> list[str]:
         """Lines of the servers' logs in which something unforeseen is said, and how they ended where that was amiss."""

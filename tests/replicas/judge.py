@@ -7,25 +7,33 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
+from tests.replicas import judge_people
+from tests.replicas.readings import UNDONE_BY, Case, Reading, base, step_tool
 from tests.replicas.said import Evidence, Said
-from tests.world.reading import READS, UNDOES, Line
+from tests.world.reading import READS, Line
 
 from saga_mcp.domain.attention import is_residue
-from saga_mcp.domain.state import Saga, Step
+from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import OnUndoFailure, Phase, StepState
 
-_UNDOES: Mapping[str, str] = {**UNDOES, "unpost": "post"}
 SENT_AGAIN = frozenset({"book", "notify"})
 """Forward actions that may be sent again in doubt."""
-ONCE = frozenset({"refund", "unwire"})
+ONCE = frozenset({"refund", "unwire", "unsign", "recall"})
 """Undos that may not."""
 NOT_SENT = frozenset(
     {
         *("saga_not_found", "saga_closed", "saga_aborted", "savepoint_not_found", "step_unsettled", "pivot_passed"),
         *("kind_refused", "resource_held", "capture_failed", "tool_paused", "repeat_refused", "key_reused"),
-        *("limit_reached", "upstream_down", "log_unavailable", "invalid_arguments", "saga_not_yours"),
+        *(
+            "limit_reached",
+            "upstream_down",
+            "log_unavailable",
+            "invalid_arguments",
+            "saga_not_yours",
+            "approval_rejected",
+        ),
     }
 )
 """Answers that say that nothing was sent."""
@@ -33,78 +41,12 @@ _DONE = re.compile(r"(\d+) done")
 _UNDONE = re.compile(r"(\d+) undone")
 
 
-def base(key: str) -> str:
-    """The key of the step, where it is that of a part of it."""
-    return key.partition("/")[0]
-
-
-def step_tool(tool: str) -> str:
-    """The tool of the step that an effect belongs to."""
-    forward = _UNDOES.get(tool, tool)
-    return {"reserve_one": "reserve_many", "find_charge": "charge"}.get(forward, forward)
-
-
-class Reading:
-    """What can be read off the first lines of a world."""
-
-    def __init__(self, lines: Sequence[Line], until: int | None = None) -> None:
-        self._effects: dict[str, dict[str, list[Line]]] = {}
-        """By step and then by effect: what stands, and what took it back."""
-        self.undos: dict[str, list[Line]] = {}
-        self.forwards: dict[str, list[Line]] = {}
-        self._stands: dict[str, dict[str, Line]] = {}
-        for line in lines[:until]:
-            if line.event != "did" or line.tool in READS:
-                continue
-            step = base(line.key)
-            if line.tool in _UNDOES:
-                self.undos.setdefault(step, []).append(line)
-                self._stands.get(step, {}).pop(line.key, None)
-            else:
-                self.forwards.setdefault(step, []).append(line)
-                self._stands.setdefault(step, {})[line.key] = line
-
-    def standing(self, step: str) -> list[Line]:
-        return [*self._stands.get(step, {}).values()]
-
-    def stands(self, step: str) -> bool:
-        return bool(self._stands.get(step))
-
-    def ever_landed(self, step: str) -> bool:
-        return step in self.forwards
-
-    def undone(self, step: str, effect: str) -> bool:
-        """Whether what an undo is for is gone, by that undo."""
-        return any(line.key == effect for line in self.undos.get(step, []))
-
-
 def judge(evidence: Evidence) -> list[str]:
     """Everything that is wrong."""
-    return [problem for check in _CHECKS for problem in check(_Case(evidence))]
+    return [problem for check in _CHECKS for problem in check(Case(evidence))]
 
 
-class _Case:
-    def __init__(self, evidence: Evidence) -> None:
-        self.all = evidence
-        self.world = Reading(evidence.lines)
-        self.steps: dict[str, tuple[Saga, Step]] = {
-            saga.key_of(step.number): (saga, step) for saga in evidence.sagas.values() for step in saga.steps
-        }
-
-    def keys(self, saga: Saga) -> Iterator[tuple[str, Step]]:
-        for step in saga.steps:
-            yield saga.key_of(step.number), step
-
-    def name(self, key: str) -> str:
-        saga, step = self.steps[base(key)]
-        return f"{saga.id}.{step.number} {step.tool}"
-
-    def person_said(self, saga: Saga, step: Step, verb: str) -> int:
-        said = [each for each in self.all.verdicts if (each.saga_id, each.step) == (saga.id, step.number)]
-        return sum(each.verb.startswith(verb) for each in said)
-
-
-def _every_effect_has_a_record(case: _Case) -> Iterator[str]:
+def _every_effect_has_a_record(case: Case) -> Iterator[str]:
     for line in case.all.lines:
         found = case.steps.get(base(line.key))
         if line.tool == "balance":
@@ -115,9 +57,9 @@ def _every_effect_has_a_record(case: _Case) -> Iterator[str]:
             yield f"{line.event} {line.tool} of {line.key} belongs to a step of {found[1].tool}"
 
 
-def _nothing_is_sent_again_on_a_guess(case: _Case) -> Iterator[str]:
+def _nothing_is_sent_again_on_a_guess(case: Case) -> Iterator[str]:
     sent = [line for line in case.all.lines if line.event == "sent" and line.tool not in READS]
-    forward = Counter((line.tool, line.key) for line in sent if line.tool not in _UNDOES)
+    forward = Counter((line.tool, line.key) for line in sent if line.tool not in UNDONE_BY)
     for (tool, key), times in forward.items():
         if times > 1 and tool not in SENT_AGAIN:
             yield f"{tool} of {key} was sent {times} times"
@@ -137,7 +79,7 @@ def _nothing_is_sent_again_on_a_guess(case: _Case) -> Iterator[str]:
             yield f"{done[0].tool} of {key} took place {len(done)} times"
 
 
-def _what_sagas_say_is_so(case: _Case) -> Iterator[str]:
+def _what_sagas_say_is_so(case: Case) -> Iterator[str]:
     for saga in case.all.sagas.values():
         if not saga.final:
             yield f"{saga.id} ended as {saga.phase}"
@@ -152,7 +94,7 @@ def _what_sagas_say_is_so(case: _Case) -> Iterator[str]:
                 yield f"{name} is {step.state} and stands, its saga is {saga.phase}"
 
 
-def _slots_hold_what_was_kept(case: _Case) -> Iterator[str]:
+def _slots_hold_what_was_kept(case: Case) -> Iterator[str]:
     now: dict[str, str | None] = {}
     for line in case.all.lines:
         if line.event == "did" and line.tool in {"put", "put_back"}:
@@ -172,7 +114,7 @@ def _slots_hold_what_was_kept(case: _Case) -> Iterator[str]:
             yield f"slot {slot} holds {text} in place of {kept.get(slot)}"
 
 
-def _undone_in_order(case: _Case) -> Iterator[str]:
+def _undone_in_order(case: Case) -> Iterator[str]:
     """What ended before another step started is undone after it (S5.2)."""
     last_undo = {base(line.key): at for at, line in enumerate(case.all.lines) if line.event == "did" and line.undo_key}
     first_undo: dict[str, int] = {}
@@ -191,7 +133,7 @@ def _undone_in_order(case: _Case) -> Iterator[str]:
                     yield f"{case.name(key)} was undone before {other.number} {other.tool}"
 
 
-def _answers_are_true(case: _Case) -> Iterator[str]:
+def _answers_are_true(case: Case) -> Iterator[str]:
     times = Counter(_identity(said) for said in case.all.said)
     for said in case.all.said:
         if said.trouble:
@@ -212,10 +154,10 @@ def _bears(line: Line, tag: str) -> bool:
     """Whether a call with that tag wrote this line."""
     values = [line.args.get(name) for name in ("item", "cents", "to", "text")]
     values += [str(item).partition("-")[0] for item in line.args.get("items", ())]
-    return line.tool not in _UNDOES and tag in [str(value).partition("-")[0] for value in values]
+    return line.tool not in UNDONE_BY and tag in [str(value).partition("-")[0] for value in values]
 
 
-def _answer_is_true(case: _Case, said: Said, saga: Saga) -> Iterator[str]:
+def _answer_is_true(case: Case, said: Said, saga: Saga) -> Iterator[str]:
     then = Reading(case.all.lines, said.ended)
     if said.asked.tag and not said.is_error:
         key = saga.key_of(said.step)
@@ -243,24 +185,24 @@ def _answer_is_true(case: _Case, said: Said, saga: Saga) -> Iterator[str]:
             yield f"{len(standing)} steps stood: {said.told()}"
 
 
-def _known_answers_are_recorded(case: _Case) -> Iterator[str]:
+def _known_answers_are_recorded(case: Case) -> Iterator[str]:
     """What a server that was never killed knew of a call is in the log in the end."""
     for line in case.all.lines:
-        if line.event != "did" or line.tool in _UNDOES or line.tool in READS or line.pid not in case.all.survivors:
+        if line.event != "did" or line.tool in UNDONE_BY or line.tool in READS or line.pid not in case.all.survivors:
             continue
         found = case.steps.get(base(line.key))
         if line.mode in {"ok", "0.2"} and found is not None and found[1].landed is False:
             yield f"{case.name(line.key)} was done by a server that lived, and is recorded as not done"
 
 
-def _a_key_names_one_effect(case: _Case) -> Iterator[str]:
+def _a_key_names_one_effect(case: Case) -> Iterator[str]:
     for saga in case.all.sagas.values():
         keyed = [(step.plan.step_key, key) for key, step in case.keys(saga) if step.plan.step_key]
         stands = Counter(step_key for step_key, key in keyed if case.world.stands(key))
         yield from (f"{saga.id}: {name} stands {times} times" for name, times in stands.items() if times > 1)
 
 
-def _nobody_hears_of_others(case: _Case) -> Iterator[str]:
+def _nobody_hears_of_others(case: Case) -> Iterator[str]:
     for said in case.all.said:
         may = case.all.callers[said.asked.caller]
         for saga_id in said.named - {said.asked.saga_id}:
@@ -287,4 +229,5 @@ _CHECKS = (
     _known_answers_are_recorded,
     _a_key_names_one_effect,
     _nobody_hears_of_others,
+    *judge_people.CHECKS,
 )

@@ -7,8 +7,9 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 
+from tests.replicas.clerk import say
 from tests.replicas.fleet import Fleet
-from tests.replicas.judge import Reading, base
+from tests.replicas.readings import Reading, base
 from tests.replicas.said import Verdict
 
 from saga_mcp.domain.attention import Item
@@ -23,10 +24,14 @@ NAMES: Mapping[str, str] = {
     "book": "unbook",
     "post": "unpost",
     "reserve_one": "free_one",
+    "sign": "unsign",
+    "lease": "vacate",
+    "store": "fetch",
+    "ship": "recall",
 }
 """What takes an effect back, by hand or not."""
-HARMLESS = frozenset({"Nothing waits for a person", "does not fit"})
-"""Somebody, or a late answer, was faster."""
+HARMLESS = frozenset({"Nothing waits for a person", "does not fit", "Settle "})
+"""Somebody, or a late answer, was faster; or another item comes first."""
 
 
 class Operator:
@@ -47,6 +52,8 @@ class Operator:
         step = saga.step(item.step) if item.step else None
         if not self._may_be(saga, item, step):
             return f"{item.name} cannot be {item.kind}: {item.tool} ({item.message})"
+        if item.kind is ItemKind.APPROVAL:
+            return await self._answer(item)
         verb, more = self._verb(saga, item, step)
         self._note(f"operator: {item.name} {item.kind} {item.tool} ({item.message}): {verb}")
         by_hand = verb == "resolve --undone"
@@ -55,6 +62,8 @@ class Operator:
         words = ["--note", "looked", "--by", "ada", "--yes"]
         command, *flag = verb.split()
         code, output = await self._fleet.command(command, item.name, *flag, *more, *words)
+        if f"resolve {item.name} --keep" in output and code:  # what comes before it there is undone already
+            code, output = await self._fleet.command("resolve", item.name, "--keep", *words)
         if code == 0 or "Recorded" in output:
             self.verdicts.append(Verdict(saga.id, item.step, item.kind.value, verb))
             return ""
@@ -62,6 +71,13 @@ class Operator:
             self._note(f"operator: {output.strip()}")
             return ""
         return f"{verb} of {item.name} ({item.kind}): {output.strip()[-600:]}"
+
+    async def _answer(self, item: Item) -> str:
+        verdict, output = await say(self._fleet, item.name, self._dice.choice(["approve", "reject"]))
+        self._note(f"operator: {item.name} approval: {output.strip()[:120]}")
+        if verdict is not None:
+            self.verdicts.append(verdict)
+        return ""
 
     def _may_be(self, saga: Saga, item: Item, step: Step | None) -> bool:
         """Whether what is asked can be so, as the world and the tools are."""
@@ -73,9 +89,11 @@ class Operator:
             case ItemKind.IN_DOUBT | ItemKind.LATE_EFFECT:
                 return True
             case ItemKind.UNDO_IN_DOUBT:
-                return tool in {"charge", "wire"}
+                return tool in {"charge", "wire", "sign", "ship"}
             case ItemKind.DEAD_LETTER:
-                return bool(modes - {"ok"})
+                return bool(modes - {"ok"}) or tool in {"store", "ship"}  # attempts end with their upstream, too
+            case ItemKind.APPROVAL:
+                return tool == "sign"
             case ItemKind.MANUAL_UNDO:
                 return "person" in modes or tool == "post"
             case ItemKind.GUARD_CONFLICT:

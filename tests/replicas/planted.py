@@ -10,8 +10,20 @@ from saga_mcp.domain.state import Saga
 from saga_mcp.domain.step_decisions import Miss, landed, missed
 from saga_mcp.domain.values import Effect, JsonObject, Phase
 from saga_mcp.edge import look
-from saga_mcp.engine import forward, undoing
-from saga_mcp.tools.port import UndoContext, Undoer, UndoMissed, Undone, UndoOutcome
+from saga_mcp.engine import engine, forward, undoing
+from saga_mcp.engine.supervise import outcome_of
+from saga_mcp.log.sql import holds
+from saga_mcp.tools.port import (
+    Arguments,
+    CallContext,
+    Outcome,
+    Tool,
+    UndoContext,
+    Undoer,
+    UndoMissed,
+    Undone,
+    UndoOutcome,
+)
 
 
 def undos_are_sent_twice() -> None:
@@ -52,3 +64,26 @@ def what_is_being_undone_is_called_undone() -> None:
         return "compensated" if saga.phase is Phase.COMPENSATING else state_with(saga, waiting)
 
     patch.object(look, "state_with", early).start()
+
+
+def what_was_allowed_is_sent_twice() -> None:
+    async def twice(tool: Tool, args: Arguments, context: CallContext) -> Outcome:
+        if tool.pair.tool == "office.sign":
+            await outcome_of(tool, args, context)
+        return await outcome_of(tool, args, context)
+
+    patch.object(forward, "outcome_of", twice).start()
+
+
+def nobody_is_asked() -> None:
+    def never(*_: object) -> bool:
+        return False
+
+    patch.object(engine, "asks", never).start()
+
+
+def rooms_are_shared() -> None:
+    def nobody(*_: object) -> None:
+        """Who holds it."""
+
+    patch.object(holds, "holder", nobody).start()

@@ -99,6 +99,10 @@ class Verdict:
     step: int
     kind: str
     verb: str
+    at: int = 0
+    """Lines that the world had before it was said."""
+    sure: bool = True
+    """Whether it is known to have been heard; else it may have been."""
 
 
 @dataclass(frozen=True, kw_only=True)

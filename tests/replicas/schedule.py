@@ -1,4 +1,4 @@
-"""One schedule over three replicas: callers, trouble, and then the end of everything, drawn from one seed.
+"""One schedule over three replicas: callers, a person, trouble, and then the end of everything, drawn from one seed.
 
 What is drawn is the same for a seed; how it falls together is up to real processes, so a seed that went wrong once may
 go well again.
@@ -7,7 +7,7 @@ go well again.
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,9 @@ import anyio
 from tests.http.people import TOKENS
 from tests.http.serving import agent
 from tests.postgres.server import PostgresServer, fresh
-from tests.replicas.callers import NAMES, TEAMS, Actor, Board, plan
+from tests.replicas import depot
+from tests.replicas.callers import NAMES, TEAMS, TOOLS, Actor, Board, plan
+from tests.replicas.clerk import Clerk
 from tests.replicas.fleet import Fleet, Terms
 from tests.replicas.judge import judge
 from tests.replicas.operator import Operator
@@ -26,7 +28,7 @@ from tests.replicas.trouble import Trouble
 from saga_mcp.domain.attention import Item, items
 from saga_mcp.domain.duties import busy
 from saga_mcp.domain.state import Saga
-from saga_mcp.domain.values import StepState
+from saga_mcp.domain.values import ItemKind, StepState
 from saga_mcp.log.sql import SqlSagaLog
 from saga_mcp.log.sql.postgres.database import PostgresDatabase
 
@@ -36,10 +38,13 @@ LASTS_S = 90.0
 KEYED = (
     *("ledger.reserve", "ledger.hold", "ledger.charge", "ledger.wire", "ledger.book", "ledger.post"),
     *("ledger.send_mail", "ledger.notify", "ledger.reserve_many", "shelf.put"),
+    *("office.sign", "office.lease"),
 )
 """Calls of these take a `step_key`."""
 RESTS_WITHIN_S = 60.0
 ROUNDS = 25
+EXPIRES_S = 8.0
+"""How long a person has to answer, where that is not long."""
 
 
 @dataclass
@@ -58,7 +63,7 @@ class Run:
 
 
 class Schedule:
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all but three with a default
         self,
         seed: int,
         folder: Path,
@@ -68,6 +73,7 @@ class Schedule:
         calm: bool = False,
         answers: int = 100,
         acts: int = 1,
+        tools: Mapping[str, int] = TOOLS,
     ) -> None:
         self.run = Run(seed)
         self._dice = random.Random(seed)  # noqa: S311 - a test
@@ -78,6 +84,7 @@ class Schedule:
         """After so many callers have done their work."""
         self._acts = acts
         """How often callers work, and all comes to an end, with the same servers: starting them takes longest."""
+        self._tools = tools
         self._calm = calm
         """Calls and undos go wrong, and nothing else does."""
 
@@ -86,15 +93,17 @@ class Schedule:
         on_error, on_undo_failure = dice.choice(["abort", "abort", "hold"]), dice.choice(["halt", "halt", "continue"])
         saga = f'on_error = "{on_error}"\non_undo_failure = "{on_undo_failure}"\nreply_within_s = 3.0'
         tools = "\n".join(f"[tools.'{tool}']\non_repeat = 'run'" for tool in KEYED)
-        terms = Terms(one_machine=dice.random() < 0.6, saga=saga, tools=tools, first=self._first)
-        self._note(f"seed {self.run.seed}: {terms.one_machine=} {on_error=} {on_undo_failure=}")
+        expires_s, scope = dice.choice([EXPIRES_S, 86400.0]), dice.choice(["shared", "shared", "host"])
+        saga += f"\napproval_expires_s = {expires_s}"
+        terms = Terms(one_machine=dice.random() < 0.6, saga=saga, tools=tools, scope=scope, first=self._first)
+        self._note(f"seed {self.run.seed}: {terms.one_machine=} {scope=} {on_error=} {on_undo_failure=} {expires_s=}")
         with fresh(self._postgres) as name:
             fleet = Fleet(self._folder, self._postgres, name, terms)
             async with SqlSagaLog.over(PostgresDatabase(fleet.place)) as log:
                 async with fleet.running():
-                    board, operator = Board(fleet), Operator(fleet, dice, self._note)
+                    board, operator = Board(fleet, self._tools), Operator(fleet, dice, self._note)
                     for _ in range(self._acts):
-                        await self._work(board)
+                        await self._work(board, operator)
                         await self._end(fleet, log, operator)
                 await self._judge(fleet, board, log, operator)
         return self.run
@@ -102,7 +111,7 @@ class Schedule:
     def _note(self, line: str) -> None:
         self.run.notes.append(f"{anyio.current_time():.2f} {line}")
 
-    async def _work(self, board: Board) -> None:
+    async def _work(self, board: Board, operator: Operator) -> None:
         board.due, board.ends_at = board.answers + self._answers, anyio.current_time() + LASTS_S
         board.fleet.world.plan(**plan(self._dice, failing=20 if self._calm else 5))
         board.fleet.world.stay()
@@ -111,6 +120,8 @@ class Schedule:
             for caller in NAMES * 4:
                 actor = Actor(board, caller, random.Random(self._dice.random()))  # noqa: S311 - a test
                 tasks.start_soon(actor.act)
+            clerk = Clerk(board, random.Random(self._dice.random()), self._note, operator.verdicts)  # noqa: S311 - a test
+            tasks.start_soon(clerk.answer)
             if not self._calm:
                 trouble = Trouble(board, random.Random(self._dice.random()), self._note)  # noqa: S311 - a test
                 tasks.start_soon(trouble.make)
@@ -122,6 +133,7 @@ class Schedule:
         """Heal everything, and bring each saga to an end, with an operator's help."""
         for replica in fleet.replicas:
             replica.heal()
+        depot.come_up(fleet.world)
         fleet.world.plan()
         fleet.world.go()
         await fleet.all_up()
@@ -154,15 +166,16 @@ class Schedule:
         return sagas
 
     async def _settle(self, operator: Operator, waiting: Sequence[tuple[Saga, Item]]) -> None:
-        listed = await operator.listed()
-        known = {item.name: item.kind.value for _, item in waiting}
+        # A question may expire in between.
+        listed = {name: kind for name, kind in (await operator.listed()).items() if kind != ItemKind.APPROVAL}
+        known = {item.name: item.kind.value for _, item in waiting if item.kind is not ItemKind.APPROVAL}
         if listed != known:
             self.run.problems.append(f"`attention` lists {listed} in place of {known}")
-        first: dict[str, tuple[Saga, Item]] = {}
+        of_saga: dict[str, list[tuple[Saga, Item]]] = {}
         for saga, item in waiting:
-            first[saga.id] = saga, item  # the newest step's: what is overwritten out of turn stays wrong
-        for saga, item in first.values():
-            refused = await operator.settle(saga, item)
+            of_saga.setdefault(saga.id, []).append((saga, item))
+        for items_of_one in of_saga.values():
+            refused = await operator.settle(*self._dice.choice(items_of_one))
             if refused:
                 self.run.problems.append(refused)
 

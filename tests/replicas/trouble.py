@@ -7,10 +7,13 @@ import signal
 from collections.abc import Callable, Coroutine
 
 import anyio
+from tests.replicas import depot
 from tests.replicas.callers import Board
 from tests.replicas.fleet import LEASE_S, Replica
 
 Note = Callable[[str], None]
+AT_MOST_S = 6.0
+"""Between two pieces of trouble, where callers get little done."""
 
 
 class Trouble:
@@ -35,11 +38,13 @@ class Trouble:
             self._swallow: 2,
             self._refuse: 1,
             self._restart_database: 1,
+            self._kill_upstream: 3,
+            self._upstreams_down: 1,
         }
         most = self._dice.choice([8, 16])
         async with anyio.create_task_group() as tasks:
             while not self._board.over:
-                await self._board.goes_on(self._dice.randint(1, most), at_most_s=6.0)
+                await self._board.goes_on(self._dice.randint(1, most), at_most_s=AT_MOST_S)
                 kind = self._dice.choices([*kinds], [*kinds.values()])[0]
                 tasks.start_soon(kind, self._dice.choice(self._fleet.replicas))
 
@@ -104,3 +109,16 @@ class Trouble:
             await anyio.to_thread.run_sync(self._fleet.postgres.stop, how)
             await anyio.sleep(down_s)
             self._fleet.postgres.start()  # not in a thread: it ends with the thread that started it
+
+    async def _kill_upstream(self, replica: Replica) -> None:
+        if replica.pid and await anyio.to_thread.run_sync(depot.kill, replica.pid):
+            self._tell(replica, "has lost its upstream")
+
+    async def _upstreams_down(self, _: Replica) -> None:
+        down_s = self._dice.choice([1.0, 3.0])
+        self._note(f"the upstreams of all are down for {down_s} s")
+        depot.go_down(self._fleet.world)
+        for replica in self._fleet.replicas:
+            await self._kill_upstream(replica)
+        await anyio.sleep(down_s)
+        depot.come_up(self._fleet.world)
