@@ -94,6 +94,8 @@ def test_where_only_other_projects_have_servers_they_are_named(tmp_path: Path) -
         ('{"mcpServers": {"mem": {"command": "a"}, "fs": {}, "mem": {"command": "b"}}}', 'says "mem" more than once'),
         ('{"mcpServers": {"fs": {"command": "a", "env": {"A": "1", "A": "2"}}}}', 'says "A" more than once'),
         ('{"mcpServers": {}, "mcpServers": {"fs": {"command": "a"}}}', 'says "mcpServers" more than once'),
+        ('{"mcpServers": {"fs": {"command": "a"}}, "zoom": 1e400}', "no JSON .*1e400.*mend it"),
+        ('{"mcpServers": {"fs": {"command": "a"}}, "zoom": NaN}', "no JSON .*NaN.*mend it"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, text: str, said: str) -> None:
@@ -119,6 +121,8 @@ def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ({**FS, "url": "https://mcp.example"}, "a command and a url"),
         ({**FS, "envFile": ".env"}, "envFile"),
         ({**FS, "env": {"PORT": "1"}, "args": [1]}, "not texts"),
+        ({**FS, "args": ["a\0b"]}, "no program can be given"),
+        ({**FS, "env": {"\ud83d": "1"}}, "no program can be given"),
     ],
 )
 def test_an_entry_that_saga_toml_cannot_say_stays_where_it_is(entry: dict[str, Any], said: str) -> None:
@@ -138,6 +142,15 @@ def test_only_the_adopted_servers_change_and_the_file_keeps_its_manner(tmp_path:
     assert "ä".encode() in changed
     assert list(json.loads(changed)) == ["theme", "mcpServers", "z"]
     assert list(json.loads(changed)["mcpServers"].items()) == [("a", FS), ("saga", OURS)]
+
+
+def test_half_a_character_elsewhere_in_the_file_stays_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "mcp.json"
+    path.write_text('{"title": "\\ud83d cut", "smile": "\\ud83d\\ude00", "mcpServers": {"a": {"command": "npx"}}}')
+    changed = read_client_file(path, tmp_path).with_ours(["a"], OURS)
+    assert b'"\\ud83d cut"' in changed
+    before, after = json.loads(path.read_bytes()), json.loads(changed)
+    assert (after["title"], after["smile"]) == (before["title"], before["smile"])
 
 
 def test_a_server_of_somebody_that_is_called_saga_is_not_overwritten(tmp_path: Path) -> None:

@@ -169,6 +169,18 @@ def test_a_retry_that_fails_again_says_so(project: Project, capfd: Capture) -> N
     assert out.rstrip().endswith("needs_attention: 0 undone, 2 open")
 
 
+def test_whatever_is_left_behind_tries_again_at_once_and_is_counted_by_kind(project: Project, capfd: Capture) -> None:
+    sagas = [dead_letter(project), guard_conflict(project), dead_letter(project)]
+    project.trouble()
+    capfd.readouterr()
+    code = here(project, "retry", "--all", "--yes")
+    told = capfd.readouterr()
+    assert (code, "3 items let go on" in told.out) == (0, True), told
+    counted = [line.split() for line in told.err.splitlines() if line.startswith("  ")]
+    assert counted == [["2", "shop.book:", "dead_letter"], ["1", "shop.book:", "guard_conflict"]]
+    assert {now(project, saga.id).phase for saga in sagas} == {Phase.COMPENSATED}
+
+
 def test_a_forgotten_saga_is_committed_or_aborted(project: Project) -> None:
     kept, dropped = idle(project), idle(project)
     assert [item.kind for item in items(kept)] == [ItemKind.IDLE]

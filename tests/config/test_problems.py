@@ -267,9 +267,11 @@ def test_two_tools_of_one_name_are_a_problem(tmp_path: Path) -> None:
     [
         ("[saga\n", "is not TOML", 1),
         ('[saga]\nname = "a"\nname = "b"\n', "is not TOML", 3),
+        (f"a = {'[' * 3000}{']' * 3000}", "cannot be read: it is nested too deep", None),
+        (f"a = {'9' * 5000}", "cannot be read: Exceeds the limit", None),
     ],
 )
-def test_a_file_that_is_no_toml_says_where(tmp_path: Path, text: str, where: str, line: int) -> None:
+def test_a_file_that_is_no_toml_says_where(tmp_path: Path, text: str, where: str, line: int | None) -> None:
     path = write(tmp_path, text)
     with pytest.raises(ConfigInvalid, match=where) as caught:
         load_config(path, {})

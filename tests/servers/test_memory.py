@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from tests.servers.behind import Behind, graph
 
@@ -90,3 +92,30 @@ async def test_what_others_have_said_of_a_new_entity_is_not_deleted_with_it(behi
         ended = await agent.abort()
     assert "bites" in behind.graph.read_text()
     assert [item["kind"] for item in ended["items"]] == ["guard_conflict"]
+
+
+async def test_what_several_sagas_do_and_undo_at_once_is_done_and_undone(behind: Behind) -> None:
+    before = graph(behind.graph)
+    names = [f"cat {number}" for number in range(12)]
+    async with behind.serve() as agent:
+        sagas: dict[str, str] = {}
+
+        async def create(name: str) -> None:
+            cat: dict[str, Any] = {"name": name, "entityType": "cat", "observations": []}
+            reply = await agent.client.call_tool("memory_create_entities", {"entities": [cat]})
+            assert not reply.is_error, reply.content
+            assert reply.meta is not None
+            sagas[name] = reply.meta["saga"]["id"]
+
+        async def abort(saga: str) -> None:
+            reply = await agent.client.call_tool("saga_abort", {"saga_id": saga})
+            assert not reply.is_error, reply.content
+
+        async with anyio.create_task_group() as tasks:
+            for name in names:
+                tasks.start_soon(partial(create, name))
+        assert {name for name in names if f'"{name}"' in behind.graph.read_text()} == {*names}
+        async with anyio.create_task_group() as tasks:
+            for saga in sagas.values():
+                tasks.start_soon(partial(abort, saga))
+    assert graph(behind.graph) == before

@@ -100,6 +100,17 @@ command = "a"
 url = "b"
 
 
+[upstreams.down]
+url = "localhost:8000/mcp"
+
+[upstreams.odd]
+command = "a"
+env = { "A=B" = "c" }
+
+[upstreams.cut]
+command = "a"
+args = ["b\\u0000c"]
+
 [upstreams.missing]
 command = "a"
 env = { X = "${env:NOPE}" }
@@ -125,6 +136,9 @@ result = "${json(text}"
     )
     assert found == {
         "upstreams.both": "give either command or url",
+        "upstreams.down.url": "must be a URL that begins with http:// or https://",
+        'upstreams.odd.env."A=B"': "is no name that a variable can have",
+        "upstreams.cut.args[0]": "holds the character U+0000, which nothing can be given",
         "upstreams.missing": "headers belong to url",
         "upstreams.missing.env.X": "the environment has no NOPE",
         "upstreams.fs.cwd": f"there is no folder {tmp_path / 'nowhere'}",

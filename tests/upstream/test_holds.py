@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import AsyncExitStack
+from functools import partial
 
 import anyio
 import pytest
@@ -202,3 +203,18 @@ async def test_what_cannot_be_told_is_refused_and_nothing_is_sent(held: Desk) ->
     assert answer.facts["code"] == "invalid_arguments"
     assert "what ledger.add works on cannot be told" in answer.text
     assert held.called("add") == 0
+
+
+async def test_calls_of_an_upstream_that_takes_one_at_a_time_wait_for_each_other(desk: Desk) -> None:
+    desk.configure(upstream="one_at_a_time = true")
+    async with desk.serve() as agent:
+        await agent.until_up()
+        async with anyio.create_task_group() as tasks:
+            for item in ("a", "b"):
+                tasks.start_soon(partial(agent.call, "ledger_add", item=item, mode="hang_before"))
+            tasks.start_soon(partial(agent.call, "ledger_look"))
+            await eventually(lambda: len(desk.lines) > 1)
+            await anyio.sleep(0.3)  # what did not wait would have arrived
+            desk.switch("go")
+    done = [line["do"] for line in desk.lines if line["do"] in {"called", "add"} and line.get("tool") != "look"]
+    assert done == ["called", "add", "called", "add"]

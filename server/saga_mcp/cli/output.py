@@ -117,9 +117,9 @@ class Output:
         console.print(table)
         streams.write(rendered.getvalue())
 
-    def remark(self, text: str) -> None:
+    def remark(self, *lines: str) -> None:
         """Tell a person what is going on; never part of the answer."""
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write("".join(f"{line}\n" for line in lines))
         sys.stderr.flush()
 
 

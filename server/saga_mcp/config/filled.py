@@ -52,6 +52,8 @@ class Filling:
         if "${" in _FILLED_IN.sub("", written):
             message = "a ${ that is not of ${env:NAME} or ${file:NAME} is not filled in, and stays as it is written"
             self._findings.warn(key, message)
+        if "\0" in text:
+            problems.append("holds the character U+0000, which nothing can be given")
         for problem in problems:
             self._findings.problem(key, problem)
         return None if problems else text

@@ -381,9 +381,9 @@ class UpstreamTable(Table):
         None,
         description='whether only the machine that did a step undoes it; default: `"host"`, of a url `"shared"`',
     )
-    account: str = Field(
-        "",
-        description="whose data it works on: a step is undone only where this is the same",
+    account: str = Field("", description="whose data it works on: a step is undone only where this is the same")
+    one_at_a_time: bool = Field(
+        default=False, description="calls of it wait for each other, reads too: for a server that loses what overlaps"
     )
     failed_when: Condition = Field(default=False, description="of all its tools: see `[tools]`")
     no_effect_when: Condition | None = Field(None, description="of all its tools: see `[tools]`")

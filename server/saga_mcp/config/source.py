@@ -49,6 +49,8 @@ def read_config(path: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
         found = re.search(r"at line (\d+)", str(error))
         line = int(found[1]) if found else None
         raise ConfigInvalid(path, [ConfigProblem("", f"is not TOML: {error}", line)]) from error
+    except (RecursionError, ValueError) as error:
+        raise _beyond_reading(path, error) from error
 
 
 def _read_json(path: Path, text: str) -> dict[str, Any]:
@@ -56,9 +58,17 @@ def _read_json(path: Path, text: str) -> dict[str, Any]:
         content: object = json.loads(text)
     except json.JSONDecodeError as error:
         raise ConfigInvalid(path, [ConfigProblem("", f"is not JSON: {error.msg}", error.lineno)]) from error
+    except (RecursionError, ValueError) as error:
+        raise _beyond_reading(path, error) from error
     if not isinstance(content, dict):
         raise ConfigInvalid(path, [ConfigProblem("", "has to hold one object")])
     return cast("dict[str, Any]", content)
+
+
+def _beyond_reading(path: Path, error: Exception) -> ConfigInvalid:
+    """What may be well written, and no parser takes: nested too deep, an integer of too many digits."""
+    deep = isinstance(error, RecursionError)
+    return ConfigInvalid(path, [ConfigProblem("", f"cannot be read: {'it is nested too deep' if deep else error}")])
 
 
 def _toml_lines(text: str) -> dict[KeyPath, int]:

@@ -5,6 +5,7 @@ Nothing is connected here. What a tool takes and gives only its server knows, so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,6 +40,7 @@ _SAFE = Read(ToolTable.model_validate({}), frozenset(), {})
 """The table of a tool that is only named in `read_only`."""
 
 
+_WEB = re.compile(r"https?://[^/?#]", re.IGNORECASE)
 _NO_PLACES = frozenset({"PATH", "PYTHONPATH", "NODE_PATH"})
 """Variables that say where programs are, not what they work on."""
 
@@ -109,6 +111,9 @@ class Upstreams:
             headers = self._filled(written.headers, (*path, "headers"))
             if url is None or headers is None:
                 return None
+            if not _WEB.match(url):
+                self._findings.problem((*path, "url"), "must be a URL that begins with http:// or https://")
+                return None
             place: Program | Endpoint = Endpoint(url=url, headers=headers)
             where = [written.url, *places([url] if url != written.url else [])]
         else:
@@ -132,6 +137,10 @@ class Upstreams:
         env = self._filled(written.env, (*path, "env"))
         cwd = self._filling.text(written.cwd, (*path, "cwd"))
         given = [arg for arg in args if arg is not None]
+        for name in written.env:
+            if not name or "=" in name or "\0" in name:
+                self._findings.problem((*path, "env", name), "is no name that a variable can have")
+                return None
         if command is None or env is None or cwd is None or len(given) < len(args):
             return None
         folder = (self._filling.folder / Path(cwd).expanduser()).resolve()
@@ -212,6 +221,7 @@ class Upstreams:
             rules=rules,
             tools=tuple(tools),
             trusts_hints=written.trust_read_only_hint,
+            one_at_a_time=written.one_at_a_time,
             preset=written.preset,
         )
 

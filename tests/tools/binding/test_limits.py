@@ -35,6 +35,13 @@ def test_what_an_expression_names_may_hold_256_kilobytes() -> None:
         bind("size(text)", text="é" * 128_000)
 
 
+def test_an_expression_has_at_most_a_thousand_words_and_signs() -> None:
+    assert bind("1" + " + 1" * 499) == 500
+    for longer in ("1" + " + 1" * 500, "1" + " + 1" * 20_000, "args" + ".a" * 10_000):
+        with pytest.raises(TemplateError, match="longer than 1,000 words and signs"):
+            compile_template(f"${{{longer}}}", variables=NAMES)
+
+
 def test_the_limit_is_on_all_that_is_named_together() -> None:
     half = "x" * 130_000
     assert bind("size(text)", text=half, args={"a": half}) == 130_000

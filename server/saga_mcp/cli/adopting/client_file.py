@@ -9,10 +9,11 @@ from __future__ import annotations
 import copy
 import itertools
 import json
+import math
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, cast
@@ -25,6 +26,9 @@ Place: TypeAlias = tuple[str, ...]
 
 OURS = "saga"
 """The name of our entry."""
+
+_LONE = re.compile("[\ud800-\udfff]")
+"""Half a character: JSON can write it as an escape only."""
 
 _CARRIED = frozenset({"type", "command", "args", "env", "cwd", "url", "headers"})
 _SAID_ONCE = frozenset({"disabled", "autoApprove", "alwaysAllow", "timeout", "description", "gallery", "version"})
@@ -57,6 +61,8 @@ class Entry:
             return f"it says {', '.join(unknown)}, which saga.toml has no word for"
         if not self._is_well_formed:
             return "its args, env or headers are not texts"
+        if any("\0" in text or _LONE.search(text) for text in _all_texts(self.written)):
+            return "it holds half a character or U+0000, which no program can be given"
         return ""
 
     @property
@@ -175,7 +181,7 @@ class ClientFile:
         """Return content in this file's manner."""
         indent = re.search(rb"^([ \t]+)\"", self.raw, re.MULTILINE)
         text = json.dumps(content, indent=indent[1].decode() if indent else 2, ensure_ascii=False)
-        return f"{text}\n".encode()
+        return f"{_LONE.sub(_escaped, text)}\n".encode()
 
 
 def read_client_file(path: Path, project: Path) -> ClientFile:
@@ -244,7 +250,9 @@ def _read(path: Path, built: Callable[[list[tuple[str, JsonValue]]], JsonObject]
             f"{path} is empty: set your servers up in the client first, or name the file with them"
         )
     try:
-        content: object = json.loads(plain(raw.decode("utf-8-sig")), object_pairs_hook=built)
+        content: object = json.loads(
+            plain(raw.decode("utf-8-sig")), object_pairs_hook=built, parse_float=_finite, parse_constant=_finite
+        )
     except _Repeated as repeated:
         raise ClientFileUnusable(
             f"{path} says {json.dumps(repeated.name, ensure_ascii=False)} more than once in one object, and clients "
@@ -255,6 +263,30 @@ def _read(path: Path, built: Callable[[list[tuple[str, JsonValue]]], JsonObject]
     if not isinstance(content, dict):
         raise ClientFileUnusable(f"{path} does not hold an object")
     return raw, cast("JsonObject", content)
+
+
+def _all_texts(value: JsonValue) -> Iterator[str]:
+    """Every text in a value, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield key
+            yield from _all_texts(each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _all_texts(each)
+
+
+def _escaped(lone: re.Match[str]) -> str:
+    return f"\\u{ord(lone[0]):04x}"
+
+
+def _finite(written: str) -> float:
+    """A number as it can be written again."""
+    if not math.isfinite(number := float(written)):
+        raise ValueError(f"{written} is no number that JSON has, or too large to be written again")
+    return number
 
 
 class _Repeated(ValueError):

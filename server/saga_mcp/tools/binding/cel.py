@@ -20,6 +20,9 @@ from saga_mcp.tools.binding.scanner import Hole
 from saga_mcp.tools.binding.values import Needs, Path, as_json, exact, follow, needs_of, select
 
 # Of the engine's own messages over the config author's text, and ours: no value stands in what these match.
+LONGEST = 1000
+"""Words and signs of one expression. A longer chain of operators ends the process: the engine walks it recursively
+(at 512 kB of stack, which threads have on macOS, more than 1,400 of them do)."""
 _SYNTAX_ERROR = re.compile(r"ERROR: <input>:(\d+):(\d+): (.*?)(?: expecting .*)?$", re.MULTILINE)
 _FUNCTION_FAILED = re.compile(r"Function '([^']*)' error: Python function call failed: Unfit: (.*?)\. Check function")
 
@@ -88,6 +91,8 @@ class Expression:
 
 def compile_expression(hole: Hole, variables: frozenset[str]) -> Expression | list[Fault]:
     """Compile one `${...}`, or say everything that is wrong with it."""
+    if len(hole.tokens) > LONGEST:
+        return [Fault(hole.start, f"is longer than {LONGEST:,} words and signs: say it in parts, or in Python")]
     found = analyse(hole.tokens, variables)
     try:
         program = cel.compile(hole.source)

@@ -147,6 +147,7 @@ class Upstream:
         self._relist = anyio.Event()
         self._lists = ToolLists()
         self._mark: Callable[[], Path] | None = None
+        self._turn = anyio.Lock() if declared.one_at_a_time else contextlib.nullcontext()
 
     @property
     def state(self) -> State:
@@ -345,11 +346,14 @@ class Upstream:
             ready_within_s: How long to wait for a connection that is being made, in seconds.
             report: Is told how far the call has come, which the upstream is asked for then.
         """
-        try:
-            link = await self.ready(ready_within_s)
-        except UpstreamDown as down:
-            return NotSent(str(down))
-        call = Sending(may_stop=may_stop)
+        async with self._turn:
+            try:
+                link = await self.ready(ready_within_s)
+            except UpstreamDown as down:
+                return NotSent(str(down))
+            return await self._sent(link, Sending(may_stop=may_stop), tool, arguments, report)
+
+    async def _sent(self, link: _Link, call: Sending, tool: str, arguments: JsonObject, report: Report | None) -> Heard:
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=arguments))
         try:
             with link.carrying(), sending(call):

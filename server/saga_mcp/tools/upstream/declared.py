@@ -68,6 +68,8 @@ class DeclaredUpstream:
     tools: tuple[DeclaredUpstreamTool, ...] = ()
     trusts_hints: bool = False
     """Whether what it calls read-only itself is offered so, declared or not."""
+    one_at_a_time: bool = False
+    """Whether its calls wait for each other, because it loses effects of those that overlap."""
     preset: str = ""
     """Which shipped pairs are laid under what the config says; empty where none are."""
 
