@@ -50,10 +50,18 @@ def answering(raw: Any, within_s: float) -> Generator[asyncio.TimerHandle]:  # n
     """End a connection whose server lets the block wait for longer: whatever waits for it fails then.
 
     Not a cancellation, which would be made use of once, and then wait for the answer to a ROLLBACK.
+
+    Raises:
+        ConnectionResetError: the driver tripped over a connection that ended within its own work; nothing was sent.
     """
     watchdog = asyncio.get_running_loop().call_later(within_s, raw.terminate)
     try:
         yield watchdog
+    except AttributeError as error:
+        if not raw.is_closed():
+            raise
+        # Between two messages asyncpg does not look whether it still has what it sends them with.
+        raise ConnectionResetError("the connection has ended") from error
     finally:
         watchdog.cancel()
 
