@@ -6,7 +6,8 @@ die; probes and persons tell the truth of the moment.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from typing import ClassVar
 
 import hypothesis.strategies as st
 from hypothesis import settings
@@ -22,6 +23,7 @@ from saga_mcp.domain.duties import Abort, Duty, Finish, Probe, ProbeUndo, Resend
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.events import Event, SagaOpened
 from saga_mcp.domain.frozen import BoundUndo
+from saga_mcp.domain.hosts import done_on, is_elsewhere
 from saga_mcp.domain.machine import apply, fold
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.step_decisions import Landing, Miss, Observation
@@ -37,6 +39,9 @@ UNDOS = {
     "guarded": (a.PROBED,),
     "pivot": (),
     "again": (),
+    "of-a": (a.CALL,),
+    "of-b": (a.ONCE,),
+    "probable-of-b": (a.PROBED,),
 }
 PROCESSES = st.sampled_from(["first", "second"])
 _STEPS = 4
@@ -45,6 +50,9 @@ _ENOUGH = 200
 
 class SagaLife(RuleBasedStateMachine):
     """One saga, two processes, one world."""
+
+    machines: ClassVar[Mapping[str, str]] = {"first": "", "second": ""}
+    """Of which machine each process is; of none where that does not matter."""
 
     @initialize(on_error=st.sampled_from(OnError), on_undo_failure=st.sampled_from(OnUndoFailure))
     def open(self, on_error: OnError, on_undo_failure: OnUndoFailure) -> None:
@@ -183,6 +191,8 @@ class SagaLife(RuleBasedStateMachine):
         steps = [step for step in self.saga.steps if step.state in {StepState.INTENDED, StepState.IN_DOUBT}]
         if not steps or self.world.running(steps[pick % len(steps)].number):
             return
+        if is_elsewhere(steps[pick % len(steps)], self.machines[owner]):
+            return
         number = steps[pick % len(steps)].number
         if self._append(step_decisions.attempt_again(self.saga, number, owner)):
             self._send(number, truth, owner)
@@ -206,12 +216,16 @@ class SagaLife(RuleBasedStateMachine):
     def the_driving_is_taken_over(self, owner: str) -> None:
         """Of a process that stands still: when it wakes, it goes on as if nothing had been."""
         others = {"first", "second"} - {owner}
-        self._append(saga_decisions.take_over(self.saga, self._driving(owner), dead=lambda _: False, stalled=others))
+        here = self.machines[owner]
+        self._append(
+            saga_decisions.take_over(self.saga, self._driving(owner), dead=lambda _: False, stalled=others, here=here)
+        )
 
     @rule(owner=PROCESSES, stale=st.booleans(), works=st.booleans())
     def somebody_drives(self, owner: str, stale: bool, works: bool) -> None:  # noqa: FBT001 - see above
         """Possibly by a picture of the saga that is no longer true: then the log must refuse, or nothing happens."""
-        for duty in duties(self.past if stale and self.past.opened else self.saga)[:1]:
+        due = duties(self.past if stale and self.past.opened else self.saga)
+        for duty in done_on(due, self.machines[owner])[:1]:
             self._do(duty, owner, works=works)
 
     def _do(self, duty: Duty, owner: str, *, works: bool) -> None:
@@ -252,6 +266,7 @@ class SagaLife(RuleBasedStateMachine):
         assert not self.world.may_land(call.step), "undo overtakes do"
         self.world.undo = call
         step = self.saga.step(call.step)
+        assert not is_elsewhere(step, self.machines[call.owner]), "undone where it was not done"
         newer = {
             other.number
             for other in self.saga.steps
@@ -365,12 +380,15 @@ class SagaLife(RuleBasedStateMachine):
         elif self.world.undo is not None:
             self.an_undo_ends(how="answers")
         elif duties(self.saga):
-            self._append(saga_decisions.claim(self.saga, "first"))
-            self._do(duties(self.saga)[0], "first", works=True)
+            due = duties(self.saga)
+            able = next(who for who, here in self.machines.items() if done_on(due[:1], here))
+            self._append(saga_decisions.claim(self.saga, able))
+            self._do(due[0], able, works=True)
         elif items(self.saga):
             self.a_person_settles_an_item(pick=0, leave=False)
         else:
-            self.a_call_is_tried_again(pick=0, truth="ok", owner="first")
+            for owner in self.machines:
+                self.a_call_is_tried_again(pick=0, truth="ok", owner=owner)
         for call in self.world.calls:
             if call.running:
                 self._end(call, more=False)

@@ -20,6 +20,7 @@ from tests.engine.test_hosts import of
 from tests.world.asking import asking
 from tests.world.leaving import Leaving, leaves
 from tests.world.reading import READS, UNDOES, World
+from tests.world.scans import CountedScans
 from tests.world.server import Server, eventually, served
 
 from saga_mcp.domain.attention import items
@@ -27,6 +28,7 @@ from saga_mcp.domain.duties import busy
 from saga_mcp.domain.errors import CommitRefused, PivotPassed, Refused
 from saga_mcp.domain.state import Saga
 from saga_mcp.domain.values import Phase, StepState
+from saga_mcp.log.port import SagaLog
 from saga_mcp.tools.declared import DeclaredRegistry
 
 RESTS_WITHIN_S = 5.0
@@ -44,13 +46,23 @@ HAPPENED = {
 
 
 @asynccontextmanager
-async def machine(name: str, database: Path) -> AsyncGenerator[Server]:
-    """A server of a machine; without a name, of none."""
+async def machine(name: str, database: Path, *, scans: bool = True) -> AsyncGenerator[Server]:
+    """A server of a machine, or without a name of none; what is not seen to at once waits there for a scan, if any."""
 
     def adjust(declared: DeclaredRegistry) -> DeclaredRegistry:
         return asking(of=ASKING)(of(name)(declared))
 
-    async with served(database, adjust=adjust, host=name, probe_for_s=1.0, audit_reads=True) as server:
+    counted: list[CountedScans] = []
+
+    def wrap(log: SagaLog) -> SagaLog:
+        counted.append(CountedScans(log))
+        return counted[0]
+
+    every_s = 0.05 if scans else 3600.0
+    async with served(
+        database, adjust=adjust, host=name, wrap=wrap, probe_for_s=1.0, audit_reads=True, recovery_every_s=every_s
+    ) as server:
+        await eventually(lambda: counted[0].looked > 0)  # without scans the only one, at the start
         yield server
 
 
@@ -181,9 +193,18 @@ EVERYDAY = [
     for entry in ENTRIES
     if not entry.name.startswith("call-") or entry.name in {"call-from-afar", "call-in-doubt"}
 ]
+OF_MACHINES = [pytest.param(*each.values, id=each.id) for each in EVERYDAY if each.id in {"abort", "revert", "approve"}]
 
 
 @pytest.mark.parametrize(("entry", "how"), EVERYDAY)
+async def test_a_caller_may_leave_at_any_moment_and_what_is_due_begins_at_once(
+    entry: Entry, how: Leaving, world: World, database: Path
+) -> None:
+    async with machine("", database, scans=False) as server:
+        await Sweep(entry, how, server, server, world).run()
+
+
+@pytest.mark.parametrize(("entry", "how"), OF_MACHINES)
 async def test_a_caller_may_leave_at_any_moment_what_another_machine_has_begun(
     entry: Entry, how: Leaving, world: World, database: Path
 ) -> None:
@@ -193,8 +214,10 @@ async def test_a_caller_may_leave_at_any_moment_what_another_machine_has_begun(
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("entry", "how"), ALL)
-async def test_a_caller_may_leave_at_any_moment(entry: Entry, how: Leaving, world: World, database: Path) -> None:
-    async with machine("", database) as server:
+async def test_a_caller_may_leave_in_every_way_and_what_is_due_begins_at_once(
+    entry: Entry, how: Leaving, world: World, database: Path
+) -> None:
+    async with machine("", database, scans=False) as server:
         await Sweep(entry, how, server, server, world).run()
 
 

@@ -9,12 +9,15 @@ from typing import Any
 import anyio
 import pytest
 from tests.world.clock import ManualClock
+from tests.world.leaving import Leaving, leaves
 from tests.world.reading import World
+from tests.world.scans import CountedScans
 from tests.world.server import eventually, served
 
 from saga_mcp.domain.errors import LogUnavailable
 from saga_mcp.domain.values import Phase, StepState
 from saga_mcp.engine.port import SagaIdMissing
+from saga_mcp.log.port import SagaLog
 
 
 async def _cut_off(work: Callable[[], Coroutine[Any, Any, object]], when: Callable[[], bool]) -> None:
@@ -50,6 +53,25 @@ async def test_a_rollback_whose_request_was_cancelled_goes_on(world: World, data
         await _cut_off(lambda: server.abort(saga_id), lambda: bool(world.sent("release")))
         world.go()
         assert (await server.rest(saga_id)).phase is Phase.COMPENSATED
+    assert world.standing == []
+
+
+async def test_a_rollback_begins_at_once_though_its_caller_left_when_it_was_stored(
+    world: World, database: Path
+) -> None:
+    """Not with the next look at what is due: that may be hours away."""
+    scans: list[CountedScans] = []
+
+    def counted(log: SagaLog) -> SagaLog:
+        scans.append(CountedScans(log))
+        return scans[0]
+
+    async with served(database, recovery_every_s=3600.0, wrap=counted) as server:
+        await eventually(lambda: scans[0].looked == 1)  # the only one
+        saga_id = await server.begin()
+        await server.call("reserve", saga_id, item="a")
+        assert await leaves(server.engine.abort(saga_id, cause="agent"), 1, Leaving.UNTOLD)
+        await server.until(saga_id, lambda saga: saga.phase is Phase.COMPENSATED)
     assert world.standing == []
 
 

@@ -44,6 +44,8 @@ class Alone:
 
     works: bool = False
     sent: list[str] = field(default_factory=list[str])
+    signalled: list[str] = field(default_factory=list[str])
+    """Those of them of which a workflow that runs is told too."""
     shop: Workshop | None = None
     errands: Errands | None = None
 
@@ -63,14 +65,20 @@ class Alone:
         await errands.stopping.wait()
 
     async def _send(self, saga_id: str, *, signal: bool) -> None:
-        del signal
         self.sent.append(saga_id)
+        if signal:
+            self.signalled.append(saga_id)
 
 
 @asynccontextmanager
-async def alone(database: Path, *, works: bool = False) -> AsyncGenerator[tuple[Server, Alone]]:
+async def alone(
+    database: Path,
+    *,
+    works: bool = False,
+    **changed: Any,  # noqa: ANN401 - see `served`
+) -> AsyncGenerator[tuple[Server, Alone]]:
     one = Alone(works=works)
-    async with served(database, driver=one.driver, recovery_every_s=0.02) as server:
+    async with served(database, driver=one.driver, recovery_every_s=0.02, **changed) as server:
         yield server, one
 
 

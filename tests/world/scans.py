@@ -16,10 +16,14 @@ class CountedScans(LogAround):
     def __init__(self, inner: SagaLog) -> None:
         super().__init__(inner)
         self.begun = 0
+        self.looked = 0
+        """How many have seen what is busy."""
 
     async def busy_sagas(self, realm: str) -> Sequence[SagaRow]:
         self.begun += 1
-        return await self.inner.busy_sagas(realm)
+        rows = await self.inner.busy_sagas(realm)
+        self.looked += 1
+        return rows
 
     async def over(self, scans: int) -> None:
         """Return once so many that began after now are over: then the next one has begun."""

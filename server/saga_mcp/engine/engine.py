@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from typing import Self
 
 import anyio
@@ -29,6 +30,7 @@ from saga_mcp.engine.delivery import Delivery
 from saga_mcp.engine.first_turn import FirstTurns
 from saga_mcp.engine.forward import Forward
 from saga_mcp.engine.idling import Idling
+from saga_mcp.engine.lasting import lasting
 from saga_mcp.engine.openings import Openings
 from saga_mcp.engine.overdue import overdue_steps
 from saga_mcp.engine.port import (
@@ -56,7 +58,7 @@ from saga_mcp.engine.undo_probing import UndoProbing
 from saga_mcp.engine.waiting import OnProgress, settled
 from saga_mcp.engine.workshop import Decider, DriverFactory, Workshop
 from saga_mcp.log.outbox import Outbox
-from saga_mcp.log.port import Claim, Decided, Owners, SagaLog, SagaRow
+from saga_mcp.log.port import Claim, Owners, SagaLog, SagaRow
 from saga_mcp.tools.hidden import asks, pair_for
 from saga_mcp.tools.port import Arguments, Catalogue, Landed, Tool, ToolAnswer
 
@@ -240,7 +242,7 @@ class Engine:
             CommitRefused: with every reason at once.
         """
         accepted = tuple(accept_failed)
-        return (await self._decide(saga_id, lambda saga, _: commit(saga, by=by, accept_failed=accepted))).saga
+        return await self._decide(saga_id, lambda saga, _: commit(saga, by=by, accept_failed=accepted))
 
     async def abort(
         self,
@@ -257,16 +259,11 @@ class Engine:
         `on_progress` is told the state meanwhile, at first and then at most once a second.
         """
         deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
-        decided = await self._decide(
-            saga_id,
-            lambda saga, driving: request_abort(
-                saga, driving, cause=cause, by=by, reason=reason, to_savepoint=to_savepoint
-            ),
-        )
-        if decided.saga.phase is not Phase.COMPENSATING:
-            return decided.saga
-        await self._driver.wake(decided.saga.id)
-        return await settled(decided.saga, deadline, self._shop, self._driver, on_progress)
+        wanted = partial(request_abort, cause=cause, by=by, reason=reason, to_savepoint=to_savepoint)
+        aborted = await self._decide(saga_id, wanted, driven_in=(Phase.COMPENSATING,))
+        if aborted.phase is not Phase.COMPENSATING:
+            return aborted
+        return await settled(aborted, deadline, self._shop, self._driver, on_progress)
 
     async def revert(self, saga_id: str, order: RevertOrder, on_progress: OnProgress | None = None) -> Saga:
         """Undo a committed saga by a new one, newest step first; answers like `abort`, with the state of the new one.
@@ -276,13 +273,18 @@ class Engine:
         """
         self._require_open()
         deadline = self._shop.clock.now() + self._shop.settings.reply_within_s
-        begun = await open_revert(self._shop, await self.saga(saga_id), order)
-        await self._driver.wake(begun.id)
-        return await settled(begun, deadline, self._shop, self._driver, on_progress)
+        saga = await self.saga(saga_id)
+
+        async def begin() -> Saga:
+            begun = await open_revert(self._shop, saga, order)
+            await self._driver.wake(begun.id)
+            return begun
+
+        return await settled(await lasting(begin, self._tasks), deadline, self._shop, self._driver, on_progress)
 
     async def savepoint(self, saga_id: str, name: str) -> Saga:
         """Set a mark."""
-        return (await self._decide(saga_id, lambda saga, _: set_savepoint(saga, name))).saga
+        return await self._decide(saga_id, lambda saga, _: set_savepoint(saga, name))
 
     async def saga(self, saga_id: str) -> Saga:
         """The state now.
@@ -327,9 +329,7 @@ class Engine:
         Raises:
             Refused: the verb does not fit what waits there; nothing was changed.
         """
-        decided = await self._decide(saga_id, decision)
-        await self._driver.wake(decided.saga.id)
-        return decided.saga
+        return await self._decide(saga_id, decision, driven_in=tuple(Phase))
 
     async def resolve_landed(
         self, saga_id: str, number: int, *, result: JsonValue, known: bool, by: str, note: str
@@ -372,18 +372,24 @@ class Engine:
         if self._alerting is not None:
             await self._alerting.settled(within_s)
 
-    async def _decide(self, saga_id: str, decider: Decider) -> Decided:
-        realm = self._shop.settings.realm
+    async def _decide(self, saga_id: str, decider: Decider, *, driven_in: Collection[Phase] = ()) -> Saga:
+        name, realm = named_saga(saga_id), self._shop.settings.realm
 
         def of_this_realm(saga: Saga, driving: Driving) -> tuple[Event, ...]:
             if saga.opened and saga.realm != realm:
                 raise SagaNotFound(saga.id)
             return decider(saga, driving)
 
-        # The caller has to be told something some time: to ask for the same again does no harm.
-        within_s = self._shop.settings.reply_within_s
+        async def decide() -> Saga:
+            # The caller has to be told something some time: to ask for the same again does no harm.
+            within_s = self._shop.settings.reply_within_s
+            saga = (await self._shop.decide(name, of_this_realm, settle_within_s=within_s)).saga
+            if saga.phase in driven_in:
+                await self._driver.wake(name)
+            return saga
+
         try:
-            return await self._shop.decide(named_saga(saga_id), of_this_realm, settle_within_s=within_s)
+            return await lasting(decide, self._tasks)
         except SagaPruned as pruned:
             raise pruned.as_told_to(realm) from None
 

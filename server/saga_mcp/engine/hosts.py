@@ -5,6 +5,7 @@ Kept in memory, by the clock that this process has watched: a machine that comes
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 from typing import Final
 
@@ -40,8 +41,12 @@ class AwaitedHosts:
         seen = self._settled.get(saga_id)
         return seen is not None and seen[0] == seq and self._shop.clock.now() < seen[1]
 
-    async def look(self, saga: Saga) -> None:
-        """See what of the saga waits for other machines; after ten minutes that is recorded, which tells people."""
+    async def look(self, saga: Saga) -> float:
+        """See what of the saga waits for other machines; after ten minutes that is recorded, which tells people.
+
+        Returns:
+            When, by the clock, that would be recorded; infinite where there is nothing to record.
+        """
         now = self._shop.clock.now()
         waiting = {step.number: step for step in awaiting(saga, self._shop.settings.host)}
         for slot in [slot for slot in self._since if slot[0] == saga.id and slot[1] not in waiting]:
@@ -59,3 +64,4 @@ class AwaitedHosts:
             await self._shop.decide(saga.id, lambda now, _: await_hosts(now, late))
         elif waiting and not owners(saga):
             self._settled[saga.id] = (saga.seq, min(unflagged.values(), default=now + FLAGGED_AFTER_S))
+        return min((at for at in unflagged.values() if at > now), default=math.inf)

@@ -6,6 +6,7 @@ ever falls back to driving by itself: what Temporal cannot be told waits until i
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -174,16 +175,17 @@ class TemporalDriver:
 
     async def _look_after(self, row: SagaRow) -> None:
         seen = self._seen[row.id]
+        tell_at = math.inf
         try:
             saga = await self._shop.log.load(row.id)
         except (SagaQuarantined, LogConflict) as error:
             _log.warning("saga_not_looked_at", saga_id=row.id, reason=str(error))
             due = False
         else:
-            await self._awaited.look(saga)
+            tell_at = await self._awaited.look(saga)
             due = bool(duties(saga)) or await self._rounds.orphaned(saga)
         if due:
             # No signal: a workflow that runs looks by itself some time, and a rush must not be made worse by looks.
             self._wake_ups.add(row.id, signal=False)
             seen.again_in_s = min(_SELDOM_S, seen.again_in_s * _LESS_OFTEN)
-        seen.again_at = self._shop.clock.now() + seen.again_in_s
+        seen.again_at = min(self._shop.clock.now() + seen.again_in_s, tell_at)
