@@ -12,6 +12,8 @@ import pytest
 from mcp import Client, StdioServerParameters
 from tests.adopting.desk import SLACK, Desk
 
+from saga_mcp.tools.upstream.declared import offered_name
+
 TOKEN = "xoxb-0123456789"  # noqa: S105 - it opens nothing
 
 
@@ -106,6 +108,19 @@ def test_the_config_that_is_written_passes_the_check(desk: Desk) -> None:
     assert desk.adopt("--yes").code == 0
     checked = desk.run("check", "--json", "--config", str(desk.config), env={"SLACK_BOT_TOKEN": TOKEN})
     assert (checked.code, checked.json["errors"]) == (0, [])
+
+
+def test_servers_whose_names_look_alike_to_agents_get_prefixes_of_their_own(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    alike = {name: desk.server("shop", {"list_orders": True}) for name in ("a_b", "a b", "a.b", "A B")}
+    desk.write(**alike)
+    before = desk.file.read_bytes()
+    answer = desk.adopt("--yes", "--trust-hints")
+    assert answer.code == 0, answer.err
+    names = {offered_name(name, "x") for name in tomllib.loads(desk.config.read_text())["upstreams"]}
+    assert len(names) == 4
+    assert desk.adopt("--revert", "--yes").code == 0
+    assert desk.file.read_bytes() == before
 
 
 def test_going_back_leaves_the_clients_file_as_it_was(desk: Desk) -> None:

@@ -219,8 +219,8 @@ async def test_agents_read_what_is_not_restored(behind: Behind) -> None:
         await agent.begin()
         await agent.do("fs_write_file", path=str(behind.files / "new"), content="x")
         plan = (await agent.do("saga_status"))["undo_plan"]
-    assert "Not restored: owner, times and hard links" in tools["fs_write_file"]
-    assert "owner, times and hard links" in plan[0]["not_restored"]
+    assert "Not restored: owner, times, set-user and set-group bits, and hard links" in tools["fs_write_file"]
+    assert "owner, times, set-user and set-group bits, and hard links" in plan[0]["not_restored"]
 
 
 async def test_the_check_finds_the_server_as_the_preset_says(behind: Behind) -> None:

@@ -26,6 +26,7 @@ from saga_mcp.cli.output import CommandFailed, wrong_usage
 from saga_mcp.cli.suggesting import suggestions_for
 from saga_mcp.domain.values import JsonObject
 from saga_mcp.tools.upstream.asking import Answer, Silent
+from saga_mcp.tools.upstream.declared import offered_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +212,9 @@ def _config_path(file: ClientFile, given: Path | None) -> Path:
 
 
 def _upstream_name(entry: str, taken: Sequence[str]) -> str:
+    """A name whose tools agents see under a prefix of their own."""
     name = re.sub(r"[^A-Za-z0-9_-]+", "-", entry).strip("-") or "server"
-    while name in taken:
+    prefixes = {offered_name(each, "") for each in taken}
+    while offered_name(name, "") in prefixes:
         name += "-2"
     return name
