@@ -26,6 +26,10 @@ def _logging_as_before() -> Generator[None]:
     """A command configures logging for its process; the process of the tests lives on."""
     root = logging.getLogger()
     handlers, level = root.handlers[:], root.level
+    structlog.reset_defaults()
+    # With rich and all locals, which is the default, a traceback takes a second on a busy machine.
+    renderer = structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)
+    structlog.configure(processors=[*structlog.get_config()["processors"][:-1], renderer])
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
