@@ -53,6 +53,8 @@ def check_saga(connection: Connection, reads: Reads, rows: EventRows, saga_id: s
     links = [*_links(events, rows)]
     broken = check(known, links)
     state, unreadable = _state(connection, reads, saga_id, broken)
+    if state is not None and state.seq != known.seq:  # somebody appended in between: row and state are of two moments
+        return check_saga(connection, reads, rows, saga_id)
     return Checked(
         saga_id=saga_id,
         realm="" if row is None else row.realm,
