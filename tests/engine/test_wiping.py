@@ -21,6 +21,7 @@ from saga_mcp.domain.values import Phase
 from saga_mcp.engine.port import EngineSettings
 from saga_mcp.engine.wiping import EVERY_S, wiping
 from saga_mcp.log.chain import Broken, Link, Row
+from saga_mcp.log.chain import check as follow_chain
 from saga_mcp.log.sql import SqlSagaLog, keeping
 
 VALUE = "hunter2-of-the-world"
@@ -112,8 +113,6 @@ async def test_two_servers_wipe_a_saga_once_while_one_of_them_works(database: Pa
 async def test_a_saga_that_another_server_wipes_while_it_is_checked_is_not_said_to_have_been_changed(
     database: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    follow_chain = keeping.check
-
     async def wiped_by_another() -> None:
         async with SqlSagaLog.open(database) as another:
             assert await another.wipe(ended) == ""
