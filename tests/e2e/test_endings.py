@@ -44,6 +44,7 @@ async def test_a_server_that_is_undoing_finishes_that_undo_and_leaves_the_rest_t
     assert [line.args["item"] for line in product.world.sent("release")] == ["c", "b", "a"]
 
 
+@pytest.mark.slow
 @pytest.mark.case(99, 100)
 async def test_a_hung_thread_does_not_keep_the_server_alive(product: Product) -> None:
     async with product.serve() as agent:

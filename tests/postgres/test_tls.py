@@ -52,6 +52,7 @@ async def test_a_log_is_written_over_tls_with_a_certificate_that_is_verified(
     assert product.world.order == ["reserve(a)", "reserve(b)", "release(b)", "release(a)"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("host", "signed_by_another", "said"),
     [
@@ -81,6 +82,7 @@ async def test_a_server_that_cannot_prove_who_it_is_gets_nothing_and_what_to_men
     assert product.world.order == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
