@@ -66,10 +66,12 @@ def retry(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> t
     if number == 0 and saga.alerts_parked:
         draft.add(AlertsResumed(by=by, note=note))
         return draft.close(driving)
-    _, kind = step_waiting(saga, number, "retry")
+    step, kind = step_waiting(saga, number, "retry")
     if kind is ItemKind.RETRIABLE_EXHAUSTED:
         draft.add(StepResumed(step=number, by=by, note=note))
     else:
+        if not step.plan.guarded:  # a guard looks first, and lets nothing through that does not fit
+            _require_not_passed(saga, step, driving, "`resolve --undone`, where nothing of it is left, or `exempt`")
         draft.add(UndoResumed(step=number, by=by, note=note))
     return draft.close(driving)
 
@@ -101,11 +103,28 @@ def _require_its_turn(saga: Saga, step: Step, driving: Driving) -> None:
         if other.order > step.order and not other.settled and driving.place_of(other) == place:
             message = f"{it} worked on the same after {name}, and would put back there what {name} had left."
             raise ItemRefused(f"{message} Nothing was changed. Settle {it} first: see `saga-mcp show {it}`.")
-        undone = other.order < step.order and other.state is StepState.COMPENSATED and other.image is not None
-        if undone and other.image == step.capture and driving.place_of(other) == place:
-            message = f"{it} worked on the same before {name} and is undone: this would put back what {it} had left."
-            keep = f"`saga-mcp resolve {name} --keep` leaves what is there"
-            raise ItemRefused(f"{message} Nothing was changed; {keep}.")
+    _require_not_passed(saga, step, driving, f"`saga-mcp resolve {name} --keep` leaves what is there")
+
+
+def _require_not_passed(saga: Saga, step: Step, driving: Driving, instead: str) -> None:
+    """Refuse an undo that would put back what an older step had left, after that one was undone past it.
+
+    What is undone and still lies below another step on the undo stack was undone past that one.
+
+    Raises:
+        ItemRefused: it would; `instead` says what can be done.
+    """
+    if step.capture is None or not (place := driving.place_of(step)):
+        return
+    for number in saga.undo_stack:
+        other = saga.step(number)
+        if other.order >= step.order or other.state is not StepState.COMPENSATED or driving.place_of(other) != place:
+            continue
+        if step.plan.guarded and (other.image is None or other.image != step.capture):
+            continue
+        it, name = f"{saga.id}.{number}", f"{saga.id}.{step.number}"
+        message = f"{it} worked on the same before {name} and is undone: this would put back what {it} had left."
+        raise ItemRefused(f"{message} Nothing was changed; {instead}.")
 
 
 def resolve_undone(saga: Saga, number: int, *, by: str, note: str, driving: Driving) -> tuple[Event, ...]:
