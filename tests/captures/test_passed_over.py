@@ -1,4 +1,4 @@
-"""An undo past which an older one at the same place was undone (S5.4, `on_undo_failure = "continue"`), without a guard."""
+"""An undo without a guard, past which an older one at the same place was undone (S5.4, `"continue"`)."""
 
 from __future__ import annotations
 
