@@ -17,6 +17,7 @@ import anyio
 import pytest
 from tests.world.reading import UNDOES, World
 from tests.world.server import Server, served, settles_at_once
+from tests.world.threads import MortalThreads
 
 from saga_mcp.domain.errors import Refused
 from saga_mcp.domain.state import Saga
@@ -94,7 +95,7 @@ async def _run(chance: Chance, seed: str) -> None:
         "adjust": settles_at_once,
     }
     async with served(chance.database, **how) as survivor:
-        async with served(chance.database, **how) as mortal:
+        async with served(chance.database, threads=MortalThreads(), **how) as mortal:
             chance.sagas = [await dice.choice([survivor, mortal]).begin() for _ in range(3)]
             async with anyio.create_task_group() as agents, anyio.create_task_group() as mortals:
                 for server, tasks in ((survivor, agents), (survivor, agents), (mortal, mortals), (mortal, mortals)):

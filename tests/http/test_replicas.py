@@ -73,6 +73,7 @@ async def test_a_client_that_goes_away_ends_the_wait_and_nothing_else(product: P
             tasks.start_soon(_post, http, one.url, version, saga_id)
             await eventually(lambda: len(product.world.sent("reserve")) == 1)
             tasks.cancel_scope.cancel()
+        await here.call("saga_status", saga_id=saga_id)  # by then that server has heard that its client is gone
         product.world.go()
         await eventually(lambda: len(product.world.did("reserve")) == 1)
         again = await there.call("reserve", item="a", mode="hang_before", saga_id=saga_id)

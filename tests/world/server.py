@@ -120,6 +120,7 @@ async def served(  # noqa: PLR0913 - all but one with a default
     tools: ToolRegistry = ledger.registry,
     sender: AlertSender | None = None,
     driver: DriverFactory | None = None,
+    threads: PythonThreads | None = None,
     **changed: Any,  # noqa: ANN401 - the settings, which the dataclass checks
 ) -> AsyncGenerator[Server]:
     """Serve LEDGER, or other tools, until the block ends; then the process is gone as after a kill: nothing is drained.
@@ -133,13 +134,14 @@ async def served(  # noqa: PLR0913 - all but one with a default
         tools: what is served.
         sender: where alerts go; default: none are kept.
         driver: makes what drives sagas to rest; default: `usual_driver`.
+        threads: where plain functions run.
         changed: single settings to change.
     """
     settings = replace(settings, **changed)
     declared = declare("ledger", tools, on_error=settings.on_error)
     if adjust is not None:
         declared = adjust(declared)
-    threads = PythonThreads()
+    threads = threads or PythonThreads()
     registry = PythonRegistry(declared, threads)
     async with SqlSagaLog.open(database, poll_s=0.02, outbox=sender is not None) as opened, registry.opened():
         log = wrap(opened)
