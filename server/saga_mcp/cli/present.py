@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 
@@ -16,8 +17,7 @@ from saga_mcp.cli.standing import Pairs
 from saga_mcp.domain.hiding import Hiding, hiding
 from saga_mcp.domain.state import Saga, Step
 from saga_mcp.domain.values import JsonValue
-from saga_mcp.engine.results import ResultsThen
-from saga_mcp.tools.hidden import written_key
+from saga_mcp.engine.facts import offered_as, stored_facts_of
 from saga_mcp.tools.looks import Looks, NotSeen, Seen, World, found_by
 from saga_mcp.tools.pair import Guard, Pair, PairUnreadable, ReadCall
 from saga_mcp.tools.port import Catalogue, ReadFailed, StepFacts
@@ -87,7 +87,7 @@ def _shown(now: Present, hide: Hiding) -> Present:
 async def _present(catalogue: Catalogue, saga: Saga, step: Step, pair: Pair | PairUnreadable) -> Present:
     if isinstance(pair, PairUnreadable):
         return Present(unseen=str(pair))
-    looks, facts = Looks(catalogue.reader), _facts(catalogue, saga, step, pair)
+    looks, facts = Looks(catalogue.reader), stored_facts_of(saga, step, pair.key_format, partial(offered_as, catalogue))
     guard = pair.guard
     watched = None if guard is None or guard.call is None else await _watched(looks, guard, guard.call, facts, pair)
     if pair.capture is None:
@@ -107,27 +107,3 @@ async def _watched(looks: Looks, guard: Guard, call: ReadCall, facts: StepFacts,
             said = replace(said, text=answer.text or answer.error, result=answer.result)
         return replace(said, unseen=found.reason) if isinstance(found, NotSeen) else replace(said, finds=found)
     return replace(said, unseen=f"it did not answer within {pair.timeout_s:g} s")
-
-
-def _facts(catalogue: Catalogue, saga: Saga, step: Step, pair: Pair) -> StepFacts:
-    """What the pair may look at, all of it as the log has it."""
-
-    def offered(tool: str) -> str:
-        found = catalogue.tool(tool)
-        return tool.rpartition(".")[2] if found is None else found.offered
-
-    done_in, number = saga.origin(step.number)
-    return StepFacts(
-        saga_id=done_in,
-        tool=step.tool,
-        number=number,
-        key=written_key(saga.key_of(step.number), pair.key_format),
-        args=step.plan.args,
-        sealed=frozenset(step.plan.sealed),
-        result=step.result,
-        known=step.landed is True and step.result is not None,
-        capture=step.capture,
-        image=step.image,
-        after=step.after,
-        results=ResultsThen(saga, step, offered),
-    )

@@ -23,12 +23,11 @@ from saga_mcp.domain.step_decisions import Landing
 from saga_mcp.domain.values import JsonValue, Phase
 from saga_mcp.engine.appending import STORE_AGAIN, Appending
 from saga_mcp.engine.clock import Clock
+from saga_mcp.engine.facts import facts_of, offered_as, stored_facts_of
 from saga_mcp.engine.in_hand import InHand
 from saga_mcp.engine.pairs import FrozenPairs
 from saga_mcp.engine.port import EngineSettings, SagaDriver
-from saga_mcp.engine.results import ResultsThen
 from saga_mcp.log.port import Claim, Decided, Decision, Owners, PairRow, SagaLog, StepLock
-from saga_mcp.tools.hidden import written_key
 from saga_mcp.tools.looks import Looks, lock_name
 from saga_mcp.tools.pair import KeyFormat, PairUnreadable
 from saga_mcp.tools.port import Catalogue, Judged, Landed, StepFacts
@@ -167,33 +166,19 @@ class Workshop:
         self, saga: Saga, step: Step, *, result: JsonValue = None, known: bool = False, text: str | None = None
     ) -> StepFacts:
         """What the step's undo and probe may look at."""
+        return facts_of(saga, step, self._key_form(step), self.offered, result=result, known=known, text=text)
+
+    def known_facts(self, saga: Saga, step: Step) -> StepFacts:
+        """The same with the result as the log holds it."""
+        return stored_facts_of(saga, step, self._key_form(step), self.offered)
+
+    def _key_form(self, step: Step) -> KeyFormat:
         pair = self.pairs.known(step)
-        form = KeyFormat.BASE32 if pair is None else pair.key_format
-        done_in, number = saga.origin(step.number)
-        return StepFacts(
-            saga_id=done_in,
-            tool=step.tool,
-            number=number,
-            key=written_key(saga.key_of(step.number), form),
-            args=step.plan.args,
-            sealed=frozenset(step.plan.sealed),
-            result=result,
-            known=known,
-            text=text,
-            capture=step.capture,
-            image=step.image,
-            after=step.after,
-            results=ResultsThen(saga, step, self.offered),
-        )
+        return KeyFormat.BASE32 if pair is None else pair.key_format
 
     def offered(self, tool: str) -> str:
         """The name under which agents see a tool, by its name in the config."""
-        found = self.catalogue.tool(tool)
-        return tool.rpartition(".")[2] if found is None else found.offered
-
-    def known_facts(self, saga: Saga, step: Step) -> StepFacts:
-        """The facts with the result as the log holds it; a person may have seen the effect and not its result."""
-        return self.facts(saga, step, result=step.result, known=step.landed is True and step.result is not None)
+        return offered_as(self.catalogue, tool)
 
     def landing(
         self, saga: Saga, number: int, found: Landed, *, text: str | None = None, after: JsonValue = None
