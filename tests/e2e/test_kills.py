@@ -11,6 +11,7 @@ from typing import Any
 import anyio
 import pytest
 from tests.e2e.product import Client, Product, ServerDied
+from tests.e2e.sweeping import after_each_commit
 from tests.world.server import eventually
 
 
@@ -31,29 +32,19 @@ async def two_parallel_steps_a_failure_and_an_abort(agent: Client, saga_id: str)
 @pytest.mark.timeout(240)
 async def test_a_kill_after_any_durable_write_leaves_nothing_behind(tmp_path: Path) -> None:
     """With a real SIGKILL after the n-th COMMIT, for every n."""
-    lived: list[int] = []
 
-    async def killed_after(at: int) -> None:
+    async def lives_when_killed_after(at: int) -> bool:
         product = Product(_folder(tmp_path, at))
         async with product.serve(die_after_commit=at) as agent:
             saga_id = await agent.begin()
-            try:
+            with contextlib.suppress(ServerDied):
                 await two_parallel_steps_a_failure_and_an_abort(agent, saga_id)
                 await agent.at_rest(saga_id)
-            except ServerDied:
-                pass
-            else:
-                lived.append(at)
-                return
+                return True
         await _restart_and_finish(product, saga_id, f"killed after commit {at}")
+        return False
 
-    at = 2  # the first commit is the saga's opening
-    while not lived:
-        async with anyio.create_task_group() as two_at_a_time:
-            two_at_a_time.start_soon(killed_after, at)
-            two_at_a_time.start_soon(killed_after, at + 1)
-        at += 2
-    assert min(lived) > 9
+    await after_each_commit(lives_when_killed_after)
 
 
 async def calls_given_up_and_repeated(agent: Client, saga_id: str) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 import anyio
 import pytest
 from tests.e2e.product import Client, Product, ServerDied
+from tests.e2e.sweeping import after_each_commit
 from tests.upstream.desk import LEDGER, Desk
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -63,10 +64,8 @@ async def _up(agent: Client) -> None:
 
 
 async def test_a_kill_after_any_durable_write_leaves_nothing_behind(tmp_path: Path) -> None:
-    lived: list[int] = []
-
-    async def killed_after(at: int) -> None:
-        folder = tmp_path / str(at)
+    async def lives_when_killed_after(at: int) -> bool:
+        folder, lived = tmp_path / str(at), False
         folder.mkdir()
         product, desk = Product(folder), Desk(folder)
         product.configure('on_error = "hold"', UPSTREAM)
@@ -76,19 +75,14 @@ async def test_a_kill_after_any_durable_write_leaves_nothing_behind(tmp_path: Pa
             with contextlib.suppress(ServerDied):
                 await two_parallel_steps_a_death_and_an_abort(agent, saga_id)
                 await agent.at_rest(saga_id)
-                lived.append(at)
+                lived = True
         async with product.serve() as agent:
             await agent.call("saga_abort", saga_id=saga_id)
             await agent.until(saga_id, "compensated")
         check(desk, f"killed after commit {at}")
+        return lived
 
-    at = 2  # the first commit is the saga's opening
-    while not lived:
-        async with anyio.create_task_group() as two_at_a_time:
-            two_at_a_time.start_soon(killed_after, at)
-            two_at_a_time.start_soon(killed_after, at + 1)
-        at += 2
-    assert min(lived) > 9
+    await after_each_commit(lives_when_killed_after)
 
 
 @pytest.mark.parametrize("seed", range(2))
